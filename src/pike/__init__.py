@@ -1,0 +1,3 @@
+"""PIKE: PyTorch Inference Kernel Evolution."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""What a speedup is compared with."""

@@ -1,0 +1,1 @@
+"""The verbs of PIKE for the terminal."""

@@ -1,0 +1,146 @@
+"""The one typed configuration tree and how layers of it are merged.
+
+Knows every dial with its default, and turns mappings (TOML tables, `a.b=c` settings) into the tree; an unknown
+key is a `UserError` that offers the nearest name. Does not read files (`cli` does) and does not know the
+options of a strategy: keys of `strategy` other than `preset` are handed to `search` to be checked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+import typing
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pike.core.budget import Budget
+from pike.core.codec import decode
+from pike.core.errors import UserError
+from pike.core.evaluation import EvaluateOptions
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyConfig:
+    """Which strategy runs: a preset and the options that differ from it (checked by `search`)."""
+
+    preset: str = "pike-b"
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LlmConfig:
+    """Who is asked.
+
+    Attributes:
+        coa: the model of the code optimisation agent, `none` for recipes.
+        efa: the model of the error fixing agent, empty for the same as `coa`.
+        iba: the model of the brainstorming agent, empty for the same as `coa`.
+        timeout_seconds: limit on one call.
+        max_attempts: calls per query, the first included, on transient failures.
+        seed_recipes: put valid recipes into the library before the first query.
+    """
+
+    coa: str = "none"
+    efa: str = ""
+    iba: str = ""
+    timeout_seconds: float = 600.0
+    max_attempts: int = 6
+    seed_recipes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """How a run is carried out.
+
+    Attributes:
+        run_seed: the seed of every named random stream.
+        concurrency: steps in flight at once.
+        judges: judge processes; 0 means one for each two CPU cores, at most `concurrency`.
+        finalists: how many of the best candidates are measured again at the end.
+        max_hours: stop asking after this many hours of running, None for no limit.
+    """
+
+    run_seed: int = 0
+    concurrency: int = 10
+    judges: int = 0
+    finalists: int = 3
+    max_hours: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """Everything that decides a run, stored whole in its journal."""
+
+    task: str = ""
+    strategy: StrategyConfig = field(default_factory=StrategyConfig)
+    llm: LlmConfig = field(default_factory=LlmConfig)
+    budget: Budget = field(default_factory=Budget)
+    evaluate: EvaluateOptions = field(default_factory=EvaluateOptions)
+    engine: EngineConfig = field(default_factory=EngineConfig)
+
+
+def nearest(name: str, known: typing.Iterable[str]) -> str:
+    """A hint such as `; did you mean 'budget'?`, or the list of known names."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(names)}"
+
+
+def merge(base: T, layer: typing.Mapping[str, Any], where: str = "") -> T:
+    """`base` with the values of a nested mapping put over it.
+
+    Args:
+        base: a frozen record of the tree.
+        layer: nested mapping, for example a parsed TOML file.
+        where: dotted path of `base`, for messages.
+
+    Raises:
+        UserError: a key is unknown or a value has the wrong type.
+    """
+    kind = type(base)
+    known = {f.name for f in dataclasses.fields(base)}  # type: ignore[arg-type]
+    changes: dict[str, Any] = {}
+    for key, value in layer.items():
+        path = f"{where}{key}"
+        if kind is StrategyConfig and key not in known:
+            options = changes.get("options", dict(base.options))  # type: ignore[attr-defined]
+            changes["options"] = {**options, key: value}
+            continue
+        if key not in known:
+            raise UserError(f"Unknown setting '{path}'{nearest(key, known)}")
+        changes[key] = _merged_value(base, key, value, path)
+    return dataclasses.replace(base, **changes)  # type: ignore[type-var]
+
+
+def _merged_value(base: Any, key: str, value: Any, path: str) -> Any:
+    current = getattr(base, key)
+    if dataclasses.is_dataclass(current) and not isinstance(current, type):
+        if not isinstance(value, typing.Mapping):
+            raise UserError(f"Setting '{path}' is a table of settings, not {value!r}")
+        return merge(current, value, f"{path}.")
+    hint = typing.get_type_hints(type(base))[key]
+    try:
+        return decode(hint, value)
+    except ValueError as error:
+        raise UserError(f"Setting '{path}' cannot be {value!r}: {error}") from error
+
+
+def parse_setting(text: str) -> dict[str, Any]:
+    """One `a.b=c` setting as a nested mapping; the value is read as TOML, else as a string.
+
+    Raises:
+        UserError: there is no `=`.
+    """
+    path, found, raw = text.partition("=")
+    if not found or not path.strip():
+        raise UserError(f"Setting '{text}' must look like a.b=value, for example budget.queries=50")
+    try:
+        value = tomllib.loads(f"value = {raw}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = raw
+    for key in reversed(path.strip().split(".")):
+        value = {key: value}
+    return typing.cast("dict[str, Any]", value)

@@ -1,0 +1,48 @@
+"""The exception tree of the whole project.
+
+PikeError
+├── UserError            what the user gave cannot be used: one sentence with the cure, exit code 2
+└── BoundaryError        something outside the project failed: retried or recorded, exit code 3
+    ├── ProviderError    an LLM provider (transient unless said otherwise)
+    ├── InfraError       the judge, the sandbox or the device, never the candidate
+    └── StoreError       the journal or its disk
+
+Everything else that is raised is a bug and is never caught. Knows only how failures are called; it does not
+know how they are shown (the command line does) or recorded (the engine does).
+"""
+
+from __future__ import annotations
+
+
+class PikeError(Exception):
+    """Root of all errors that PIKE raises on purpose."""
+
+
+class UserError(PikeError):
+    """Bad input: the message is one clear sentence that names the input and the cure."""
+
+
+class BoundaryError(PikeError):
+    """A failure of the world outside the project."""
+
+
+class ProviderError(BoundaryError):
+    """An LLM provider failed.
+
+    Attributes:
+        transient: True where another attempt can help (429, 5xx, timeouts, dropped connections).
+        retry_after_seconds: what the provider asked us to wait, if it said so.
+    """
+
+    def __init__(self, message: str, *, transient: bool, retry_after_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.transient = transient
+        self.retry_after_seconds = retry_after_seconds
+
+
+class InfraError(BoundaryError):
+    """The judge, its sandbox or its device failed; says nothing about the candidate."""
+
+
+class StoreError(BoundaryError):
+    """The journal cannot be read or written (disk full, locked by another process, damaged)."""

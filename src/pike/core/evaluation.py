@@ -1,0 +1,235 @@
+"""The verdict on one candidate and the terms under which it was reached.
+
+Knows every status a verdict can have and makes impossible verdicts unrepresentable: a timing exists only on a
+valid candidate. Does not know how a verdict is reached (`evaluate`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from pike.core.task import Task
+
+
+class Status(StrEnum):
+    """The outcome of an evaluation; everything but `VALID` names what refused the candidate."""
+
+    VALID = "valid"
+    PARSE_ERROR = "parse-error"
+    BUILD_ERROR = "build-error"
+    LOAD_ERROR = "load-error"
+    RUNTIME_ERROR = "runtime-error"
+    BAD_CONTRACT = "bad-contract"
+    WRONG_OUTPUT = "wrong-output"
+    TIMEOUT = "timeout"
+    RESOURCE_LIMIT = "resource-limit"
+    SANDBOX_VIOLATION = "sandbox-violation"
+    UNTRUSTED_TIMING = "untrusted-timing"
+    INFRA_ERROR = "infra-error"
+
+
+class Stage(StrEnum):
+    """The stages of an evaluation, in order."""
+
+    PARSE = "parse"
+    BUILD = "build"
+    LOAD = "load"
+    CORRECT = "correct"
+    TIME = "time"
+    RECHECK = "recheck"
+
+
+class Tolerance(StrEnum):
+    """How far an output may lie from the reference."""
+
+    STRICT = "strict"
+    """The error budget: a small multiple of the reference's own error at the declared precision."""
+    PAPER = "paper"
+    """`allclose(atol=1e-2, rtol=1e-2)`, as published."""
+
+
+class Precision(StrEnum):
+    """The arithmetic a candidate may use inside; sets the error budget."""
+
+    SAME = "same"
+    TF32 = "tf32"
+    HALF = "half"
+
+
+class Weights(StrEnum):
+    """How the reference's weights reached the candidate."""
+
+    STATE_DICT = "state-dict"
+    FROM_REFERENCE = "from-reference"
+    SEEDED = "seeded"
+    NONE = "none"
+
+
+class Effort(StrEnum):
+    """How much measuring an evaluation does."""
+
+    SEARCH = "search"
+    """Cheap: enough to rank candidates while searching."""
+    FINAL = "final"
+    """Thorough: what is reported at the end of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluateOptions:
+    """The terms of an evaluation; all of them reach the verdict.
+
+    Attributes:
+        device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        tolerance: which correctness rule decides.
+        precision: the arithmetic that candidates may use.
+        timeout_seconds: limit on the candidate's own time (building, running), waiting for leases excluded.
+        sandbox: `auto`, `bubblewrap` or `process`.
+        memory_bytes: the most memory the child may use on the host; 0 means no limit.
+        threads: CPU threads for both sides; 0 means all that the judge may use.
+        correctness_seeds: how many secret input draws are checked before timing.
+        max_timing_seconds: the most wall-clock time spent timing (reference and candidate together).
+    """
+
+    device: str = "auto"
+    tolerance: Tolerance = Tolerance.STRICT
+    precision: Precision = Precision.SAME
+    timeout_seconds: float = 900.0
+    sandbox: str = "auto"
+    memory_bytes: int = 0
+    threads: int = 0
+    correctness_seeds: int = 3
+    max_timing_seconds: float = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRequest:
+    """Everything a judge needs for one verdict."""
+
+    task: Task
+    source: str
+    options: EvaluateOptions = field(default_factory=EvaluateOptions)
+    effort: Effort = Effort.SEARCH
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How fast a valid candidate is, by the judge's clock.
+
+    Attributes:
+        reference_ms: median time of one reference call, hand-over overhead subtracted.
+        candidate_ms: median time of one candidate call, hand-over overhead subtracted.
+        speedup: exp of the median over blocks of log(reference / candidate).
+        speedup_ci95: 95 % bootstrap interval of `speedup` over blocks.
+        blocks: interleaved blocks that count.
+        calls: timed calls of the candidate.
+        overhead_ms: the calibrated hand-over overhead that was subtracted from both sides.
+    """
+
+    reference_ms: float
+    candidate_ms: float
+    speedup: float
+    speedup_ci95: tuple[float, float]
+    blocks: int
+    calls: int
+    overhead_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class OutputError:
+    """The worst error over all checked inputs and outputs.
+
+    Attributes:
+        max_abs: largest absolute difference from the float64 reference.
+        rms: largest root-mean-square difference of one output.
+        budget_max_abs: what `max_abs` was allowed to be on the worst output.
+        budget_rms: what `rms` was allowed to be on the worst output.
+        vacuous: True where the `paper` tolerance would accept an all-zero answer.
+    """
+
+    max_abs: float
+    rms: float
+    budget_max_abs: float
+    budget_rms: float
+    vacuous: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The verdict on one candidate.
+
+    Attributes:
+        status: valid, or what refused it.
+        reason: one sentence, empty when valid.
+        timing: present exactly when `status` is valid.
+        error: present whenever outputs were compared.
+        weights: how the reference's weights reached the candidate.
+        tolerance: the rule that decided.
+        precision: the arithmetic that was allowed.
+        device: the device's name, for example `NVIDIA H100 80GB HBM3` or `cpu (AMD EPYC, 2 threads)`.
+        sandbox: which sandbox level held the candidate and what it did not enforce.
+        torch_version: of the judge and the child.
+        seconds: (stage, seconds) pairs, lease waits excluded; `lease` has the time spent waiting.
+        log: the end of what the candidate printed and the diagnostics of the stage that refused it.
+    """
+
+    status: Status
+    reason: str = ""
+    timing: Timing | None = None
+    error: OutputError | None = None
+    weights: Weights = Weights.NONE
+    tolerance: Tolerance = Tolerance.STRICT
+    precision: Precision = Precision.SAME
+    device: str = ""
+    sandbox: str = ""
+    torch_version: str = ""
+    seconds: tuple[tuple[str, float], ...] = ()
+    log: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.timing is not None) != (self.status is Status.VALID):
+            raise ValueError(f"a timing exists exactly on a valid candidate, status is {self.status.value}")
+
+    @property
+    def valid(self) -> bool:
+        """Whether the candidate is correct and timed."""
+        return self.status is Status.VALID
+
+    @property
+    def candidate_ms(self) -> float | None:
+        """Median milliseconds of one candidate call, None unless valid."""
+        return self.timing.candidate_ms if self.timing else None
+
+    @property
+    def speedup(self) -> float | None:
+        """Reference time over candidate time, None unless valid."""
+        return self.timing.speedup if self.timing else None
+
+    def flat(self) -> dict[str, Any]:
+        """The verdict as the flat object that `pike evaluate --json` prints."""
+        timing, error = self.timing, self.error
+        return {
+            "status": self.status.value,
+            "reason": self.reason,
+            "speedup": timing.speedup if timing else None,
+            "speedup_ci95": list(timing.speedup_ci95) if timing else None,
+            "reference_ms": timing.reference_ms if timing else None,
+            "candidate_ms": timing.candidate_ms if timing else None,
+            "overhead_ms": timing.overhead_ms if timing else None,
+            "blocks": timing.blocks if timing else None,
+            "calls": timing.calls if timing else None,
+            "max_abs_error": error.max_abs if error else None,
+            "rms_error": error.rms if error else None,
+            "budget_max_abs": error.budget_max_abs if error else None,
+            "budget_rms": error.budget_rms if error else None,
+            "vacuous": error.vacuous if error else None,
+            "weights": self.weights.value,
+            "tolerance": self.tolerance.value,
+            "precision": self.precision.value,
+            "device": self.device,
+            "sandbox": self.sandbox,
+            "torch_version": self.torch_version,
+            "seconds": dict(self.seconds),
+            "log": self.log,
+        }

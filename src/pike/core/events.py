@@ -1,0 +1,167 @@
+"""What a journal holds: one frozen record for each thing that happened, in order.
+
+Knows the events and how they become JSON. Does not know files (`store`) or when events are written
+(`engine`). The order rules: `RunStarted` first; `Asked` before anything else about a step; `QuerySent` before the network
+is touched; `Told` is the last word on a step and refers to what was already written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pike.core.codec import decode, encode
+from pike.core.config import RunConfig
+from pike.core.device import DeviceFacts
+from pike.core.evaluation import Effort, Evaluation
+from pike.core.query import Answer, Query
+from pike.core.step import Candidate, Step
+from pike.core.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """A run begins: everything that decides it."""
+
+    task: Task
+    config: RunConfig
+    device: DeviceFacts
+    pike_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A later process continues the run."""
+
+    pike_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A solution enters from outside, free of queries (a recipe seed)."""
+
+    candidate: Candidate
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The strategy decided a step."""
+
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySent:
+    """A call is about to be made; `reserved_usd` is the most it may cost, None if its price is unknown."""
+
+    query: Query
+    attempt: int
+    model: str
+    reserved_usd: float | None
+    reserved_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueryAnswered:
+    """A call returned; from here on it is paid for and never sent again."""
+
+    step_id: int
+    attempt: int
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFailed:
+    """A call failed and brought nothing."""
+
+    step_id: int
+    attempt: int
+    reason: str
+    transient: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A step brought a candidate; its verdict is still out."""
+
+    step_id: int
+    candidate: Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A verdict on a candidate."""
+
+    candidate_id: str
+    evaluation: Evaluation
+    effort: Effort = Effort.SEARCH
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The strategy learnt the outcome of a step; candidate and verdict were written before."""
+
+    step_id: int
+    candidate_id: str | None = None
+    ideas: tuple[str, ...] = ()
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The process stops asking; `reason` is done, queries, money, tokens, hours, exhausted or interrupted."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The run is complete; `best` is None when no candidate beat or equalled validity."""
+
+    best: str | None
+
+
+Event = (
+    RunStarted
+    | Resumed
+    | Admitted
+    | Asked
+    | QuerySent
+    | QueryAnswered
+    | QueryFailed
+    | Proposed
+    | Judged
+    | Told
+    | Stopped
+    | Finished
+)
+
+KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in Event.__args__}
+"""Event classes by the name under which they are journalled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One journal line: its number from 1, when it was written (Unix seconds), and the event."""
+
+    seq: int
+    at_seconds: float
+    event: Event
+
+
+def event_to_json(event: Event) -> tuple[str, Any]:
+    """The kind and the JSON-ready body of an event."""
+    return type(event).__name__, encode(event)
+
+
+def event_from_json(kind: str, body: Any) -> Event:
+    """The event that `event_to_json` turned into (`kind`, `body`).
+
+    Raises:
+        ValueError: the kind is unknown or the body does not fit.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"unknown journal event {kind!r}")
+    event: Event = decode(KINDS[kind], body)
+    return event

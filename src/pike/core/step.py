@@ -1,0 +1,133 @@
+"""What a strategy decides and what it is told: steps, candidates and outcomes.
+
+Knows the vocabulary between search and engine. Does not know prompts, models, judges or files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from pike.core.evaluation import Evaluation
+
+ORIGINAL = "original"
+"""The candidate id of the unmodified model, which every library holds."""
+
+
+class Role(StrEnum):
+    """Who is asked (paper, section on agents; STARK's roles join here)."""
+
+    BRAINSTORM = "iba"
+    OPTIMISE = "coa"
+    FIX = "efa"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One decision of a strategy: ask one role for one thing.
+
+    Attributes:
+        id: counts from 0 in the order of asking; unique in a run.
+        role: who is asked.
+        round: the search round, from 0.
+        sample: index of the sample inside its round (a fix keeps its sample's index).
+        seed: id of the candidate to improve, `ORIGINAL` for the unmodified model.
+        idea: a brainstormed idea to start from, or None.
+        inspirations: ids of further candidates to show.
+        failing: for a fix, id of the candidate to repair.
+        attempt: for a fix, 1 for the first attempt; otherwise 0.
+        queries: what the step costs of the query budget (0 for the brainstorming agent).
+        temperature: sampling temperature of the model asked.
+        max_output_tokens: output limit of the model asked.
+    """
+
+    id: int
+    role: Role
+    round: int = 0
+    sample: int = 0
+    seed: str = ORIGINAL
+    idea: str | None = None
+    inspirations: tuple[str, ...] = ()
+    failing: str | None = None
+    attempt: int = 0
+    queries: int = 1
+    temperature: float = 0.8
+    max_output_tokens: int = 32_000
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A rewrite of the model.
+
+    Attributes:
+        id: `c<step id>` for answers to steps, `r-<name>` for recipe seeds; unique in a run.
+        source: the whole Python file, with a class `ModelNew`; empty when an answer held no code.
+        parent: id of the candidate it was derived from, `ORIGINAL` for the unmodified model.
+        author: the model or recipe that wrote it, for humans.
+        note: one line on what it tries, for humans.
+        recipes: the recipes it is composed of, in order; empty for a model's answer.
+    """
+
+    id: str
+    source: str
+    parent: str = ORIGINAL
+    author: str = ""
+    note: str = ""
+    recipes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """A candidate with its verdict, valid or not."""
+
+    candidate: Candidate
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a step; exactly one is told for every step that was asked.
+
+    Attributes:
+        step_id: the step it answers.
+        candidate: what was written, None for a brainstorming step or a step whose agent gave up.
+        evaluation: the verdict on `candidate`, present exactly when `candidate` is.
+        ideas: what a brainstorming step brought, best first; may be empty.
+        failure: why nothing came (the agent declined, the provider gave up), else empty.
+    """
+
+    step_id: int
+    candidate: Candidate | None = None
+    evaluation: Evaluation | None = None
+    ideas: tuple[str, ...] = ()
+    failure: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.candidate is None) != (self.evaluation is None):
+            raise ValueError("an outcome has a candidate and its evaluation, or neither")
+
+
+class Strategy(Protocol):
+    """A pure ask/tell state machine: no I/O, no clock, no threads, randomness injected (ADR 0001).
+
+    The same sequence of calls always gives the same answers, so a strategy is rebuilt from its journal by
+    calling it again. It never asks for more queries than its budget, counting `Step.queries` when asked.
+    """
+
+    def ask(self) -> Step | None:
+        """The next step that can start now, or None if nothing can start until more is told."""
+        ...
+
+    def tell(self, outcome: Outcome) -> None:
+        """Take the outcome of a step that was asked; every step is told once, in any order."""
+        ...
+
+    def admit(self, candidate: Candidate, evaluation: Evaluation) -> None:
+        """Take a valid solution from outside (a recipe seed), free of queries, before the first ask."""
+        ...
+
+    @property
+    def done(self) -> bool:
+        """True when nothing is in flight and `ask` will never give another step."""
+        ...

@@ -1,0 +1,1 @@
+"""Candidates without an LLM: composable, readable rewrites."""

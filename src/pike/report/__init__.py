@@ -1,0 +1,1 @@
+"""What a run has shown: result files and pages, computed from its journal."""

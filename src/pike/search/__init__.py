@@ -1,0 +1,1 @@
+"""What to try next: pure ask/tell strategies and their presets."""

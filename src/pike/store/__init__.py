@@ -1,0 +1,1 @@
+"""The memory of every run: an append-only journal and content-addressed blobs."""
