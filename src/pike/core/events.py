@@ -1,8 +1,8 @@
 """What a journal holds: one frozen record for each thing that happened, in order.
 
 Knows the events and how they become JSON. Does not know files (`store`) or when events are written
-(`engine`). The order rules: `RunStarted` first; `Asked` before anything else about a step; `QuerySent` before the network
-is touched; `Told` is the last word on a step and refers to what was already written.
+(`engine`). The order rules: `RunStarted` first; `Asked` before anything else about a step; `QuerySent` before the
+network is touched; `Told` is the last word on a step and refers to what was already written.
 """
 
 from __future__ import annotations
