@@ -1,0 +1,46 @@
+# The words of a developer and of continuous integration. Every target makes its own environment in .venv first.
+
+VENV := .venv
+BIN := $(VENV)/bin
+SUPPORTED = import sys; sys.exit(not sys.version_info >= (3, 11))
+
+# The first Python on the PATH that is new enough; name another one with make PYTHON=/path/to/python.
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3.14 python; do \
+	"$$python" -c '$(SUPPORTED)' >/dev/null 2>&1 && { echo "$$python"; break; }; done)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format clean
+
+help:
+	@echo "make demo    optimise two real models on this machine, without a key or a GPU (under 10 minutes)"
+	@echo "make test    run the tests"
+	@echo "make check   format, lint, types and import floors"
+	@echo "make format  rewrite the files in the project's format"
+	@echo "make setup   only make the environment in $(VENV)"
+	@echo "make clean   remove the environment, caches and build outputs; runs/ stays"
+
+setup: $(VENV)/.pike-runtime
+
+demo: $(VENV)/.pike-runtime
+	$(BIN)/pike demo
+
+test: $(VENV)/.pike-test
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.pike-test
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest tests/test_floors.py
+
+format: $(VENV)/.pike-test
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+$(VENV)/.pike-%: pyproject.toml tools/setup.py
+	$(if $(PYTHON),,$(error PIKE needs Python 3.11 or newer and none is on the PATH; install one or name it: make PYTHON=/path/to/python))
+	@$(PYTHON) tools/setup.py $*
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find src tests tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

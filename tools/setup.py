@@ -1,0 +1,181 @@
+"""Makes the environment that the Makefile's targets run in: `.venv` with PIKE and what it needs.
+
+Knows how to end up with the right build of torch: the CPU build on a machine without an NVIDIA GPU, so that nobody
+downloads gigabytes of CUDA for nothing. Needs only the standard library. Does not know any package index by address:
+pip's own settings name the sources, and uv knows PyTorch's indexes by itself.
+
+Usage: python3 tools/setup.py [runtime|test]
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+TORCH = "2.13.0"
+OLDEST_PYTHON = (3, 11)
+EXTRAS = {"runtime": "", "test": "[llm,dev]"}
+"""Environments by name, with the extras of pyproject.toml that each installs; each contains those before it."""
+
+
+class SetupError(Exception):
+    """Set-up cannot go on; the message is one sentence with the cure."""
+
+
+def main(wanted: str) -> None:
+    """Bring `.venv` up to date for `wanted`; does nothing where the stamp says that it is.
+
+    Raises:
+        SetupError: the machine lacks something, or an installation failed.
+    """
+    if sys.version_info < OLDEST_PYTHON:
+        found = platform.python_version()
+        raise SetupError(
+            f"PIKE needs Python 3.11 or newer and this is {found}; name a newer one: make PYTHON=python3.11"
+        )
+    if wanted not in EXTRAS:
+        raise SetupError(f"There is no environment {wanted!r}; known: {', '.join(EXTRAS)}")
+    if is_current(wanted):
+        stamp_file(wanted).touch()
+        return
+    started = time.monotonic()
+    make_venv()
+    install_torch()
+    install_project(EXTRAS[wanted])
+    for name in list(EXTRAS)[: list(EXTRAS).index(wanted) + 1]:
+        stamp_file(name).write_text(fingerprint())
+    say(f"ready in {time.monotonic() - started:.0f} s")
+
+
+def venv_python() -> Path:
+    """The interpreter inside the environment."""
+    return VENV / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+
+
+def stamp_file(name: str) -> Path:
+    """The file whose content says for which inputs the environment `name` was made."""
+    return VENV / f".pike-{name}"
+
+
+def fingerprint() -> str:
+    """A digest of everything that decides the environment."""
+    inputs = [(ROOT / "pyproject.toml").read_bytes(), Path(__file__).read_bytes(), str(ROOT).encode()]
+    return hashlib.sha256(b"\0".join(inputs)).hexdigest()
+
+
+def is_current(name: str) -> bool:
+    """Whether the environment `name` was made here from the present inputs and still runs."""
+    stamp = stamp_file(name)
+    return stamp.exists() and stamp.read_text() == fingerprint() and works(venv_python())
+
+
+def make_venv() -> None:
+    """Create the virtual environment unless a working one is there.
+
+    Raises:
+        SetupError: this Python cannot make virtual environments.
+    """
+    if works(venv_python(), "import pip"):
+        return
+    say(f"making {VENV.name} with Python {platform.python_version()}")
+    if VENV.exists():
+        shutil.rmtree(VENV)
+    made = subprocess.run([sys.executable, "-m", "venv", str(VENV)], capture_output=True, text=True, check=False)
+    if made.returncode != 0 or not works(venv_python(), "import pip"):
+        shutil.rmtree(VENV, ignore_errors=True)
+        raise SetupError(
+            f"{sys.executable} cannot make virtual environments: install its venv package "
+            "(on Debian and Ubuntu: apt-get install python3-venv) or use another one: make PYTHON=python3.11"
+        )
+
+
+def install_torch() -> None:
+    """Install torch unless a recent one is there: the CPU build on Linux without an NVIDIA GPU, else the plain one."""
+    if works(venv_python(), "import torch; assert tuple(map(int, torch.__version__.split('.')[:2])) >= (2, 8)"):
+        return
+    if sys.platform != "linux" or has_nvidia_gpu():
+        say("installing torch")
+        pip("install", f"torch=={TORCH}")
+        return
+    say("installing the CPU build of torch")
+    # A source that offers the +cpu build directly (a wheel folder, a mirror) spares the detour over uv.
+    if pip("install", f"torch=={TORCH}+cpu", quiet=True):
+        return
+    pip("install", "uv")
+    run(
+        [
+            venv_python(),
+            "-m",
+            "uv",
+            "pip",
+            "install",
+            "--python",
+            venv_python(),
+            "--torch-backend=cpu",
+            f"torch=={TORCH}",
+        ]
+    )
+
+
+def install_project(extras: str) -> None:
+    """Install PIKE itself, editable, and its other dependencies, without touching torch."""
+    say(f"installing PIKE{extras} and its dependencies")
+    version = subprocess.run(
+        [venv_python(), "-c", "from importlib.metadata import version; print(version('torch'))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    constraints = VENV / "keep-torch.txt"
+    constraints.write_text(f"torch=={version}\n")
+    pip("install", "--constraint", constraints, "--editable", f"{ROOT}{extras}")
+
+
+def has_nvidia_gpu() -> bool:
+    """Whether the NVIDIA driver runs here."""
+    return Path("/proc/driver/nvidia/version").exists() or Path("/dev/nvidia0").exists()
+
+
+def pip(*arguments: str | Path, quiet: bool = False) -> bool:
+    """Run the environment's pip; with `quiet`, a failure is an answer and nothing is printed."""
+    command = [venv_python(), "-m", "pip", "--disable-pip-version-check", *arguments]
+    if not quiet:
+        run([*command, "--quiet"])
+        return True
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def run(command: list[str | Path]) -> None:
+    """Run a command whose failure ends the set-up.
+
+    Raises:
+        SetupError: it failed; its own output is already on the terminal.
+    """
+    if subprocess.run(command, check=False).returncode != 0:
+        words = " ".join(str(word) for word in command[1:])
+        raise SetupError(f"Set-up stopped at `{words}`: see its message above, then run make again")
+
+
+def works(python: Path, code: str = "") -> bool:
+    """Whether `python` exists and runs `code` without an error."""
+    return python.exists() and subprocess.run([python, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def say(text: str) -> None:
+    """One line of progress."""
+    sys.stderr.write(f"set-up: {text}\n")
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1] if len(sys.argv) > 1 else "runtime")
+    except SetupError as error:
+        say(str(error))
+        raise SystemExit(2) from None
