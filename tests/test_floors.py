@@ -1,0 +1,143 @@
+"""The import floors of docs/architecture.md, and the other promises that every module makes."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parent.parent / "src" / "pike"
+BELOW_ENGINE = {"core", "tasks", "llm", "evaluate", "search", "store", "agents", "recipes", "baselines", "report"}
+FLOORS: dict[str, set[str]] = {
+    "core": set(),
+    "tasks": {"core"},
+    "llm": {"core"},
+    "evaluate": {"core"},
+    "search": {"core"},
+    "store": {"core"},
+    "agents": {"core", "llm"},
+    "recipes": {"core"},
+    "baselines": {"core", "evaluate"},
+    "report": {"core", "store"},
+    "engine": BELOW_ENGINE,
+    "api": {"core", "tasks", "report", "engine"},
+    "cli": {"core", "api"},
+    "server": {"core", "api"},
+    "": {"core", "api", "cli"},
+}
+"""Room -> rooms that it may import; the empty name is the modules directly under `pike`."""
+
+BARE = {"core": set[str](), "evaluate": {"numpy", "torch"}}
+"""Rooms that must work on a bare machine -> what they may import besides the standard library."""
+
+MODULES = sorted(SOURCE.rglob("*.py"))
+ROOMS = sorted(path.parent for path in SOURCE.rglob("__init__.py"))
+
+
+def dotted(path: Path) -> str:
+    parts = ("pike", *path.relative_to(SOURCE).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def room_of(module: str) -> str:
+    parts = module.split(".")
+    is_package = (SOURCE / parts[1]).is_dir() if len(parts) > 1 else False
+    return parts[1] if is_package else ""
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    """Every module that `path` imports anywhere, lazily or for types only included."""
+    package = dotted(path).split(".") if path.name == "__init__.py" else dotted(path).split(".")[:-1]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*start, *([node.module] if node.module else [])])
+            names = [alias.name for alias in node.names if not alias.name.startswith("__")]
+            yield from (f"{base}.{name}" for name in names)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=dotted)
+def test_imports_go_down_only(path: Path) -> None:
+    room = room_of(dotted(path))
+    assert room in FLOORS, f"the room {room!r} is new: give it a floor in this table and in docs/architecture.md"
+    imported = {room_of(name) for name in imports_of(path) if name.split(".")[0] == "pike"}
+    if room:
+        assert imported <= FLOORS[room] | {room}
+    else:
+        assert imported - {""} <= FLOORS[""]
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if room_of(dotted(p)) in BARE], ids=dotted)
+def test_bare_rooms_need_nothing_installed_but_torch(path: Path) -> None:
+    allowed = sys.stdlib_module_names | {"pike"} | BARE[room_of(dotted(path))]
+    assert {name.split(".")[0] for name in imports_of(path)} <= allowed
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "evaluate" / "child").rglob("*.py")), ids=dotted)
+def test_the_child_imports_only_torch_and_core(path: Path) -> None:
+    for name in imports_of(path):
+        top, ours = name.split(".")[0], name.startswith(("pike.core.", "pike.evaluate.child"))
+        assert top in sys.stdlib_module_names or top == "torch" or ours, name
+
+
+def test_bare_rooms_import_where_everything_else_is_missing() -> None:
+    modules = [dotted(path) for path in MODULES if room_of(dotted(path)) in BARE and path.stem != "__main__"]
+    code = f"""
+import importlib, sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {{"typer", "click", "rich", "cloudpickle", "pydantic", "pydantic_ai", "openevolve", "httpx"}}:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Missing())
+for name in {modules!r}:
+    importlib.import_module(name)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("path", MODULES, ids=dotted)
+def test_every_module_says_what_it_knows(path: Path) -> None:
+    docstring = ast.get_docstring(ast.parse(path.read_text()))
+    assert docstring, f"{dotted(path)} has no docstring"
+    assert docstring.split("\n\n")[0].rstrip().endswith("."), f"{dotted(path)} must open with a sentence"
+
+
+@pytest.mark.parametrize("folder", ROOMS, ids=lambda folder: dotted(folder / "__init__.py"))
+def test_all_is_what_is_visible(folder: Path) -> None:
+    path = folder / "__init__.py"
+    visible, declared = names_of(ast.parse(path.read_text()))
+    if not visible and declared is None:
+        return
+    assert declared is not None, f"{dotted(path)} exposes {sorted(visible)} without __all__"
+    assert len(declared) == len(set(declared)), f"{dotted(path)} lists a name twice"
+    assert visible <= set(declared), f"{dotted(path)} exposes more than __all__ says"
+    module = importlib.import_module(dotted(path))
+    missing = [name for name in declared if not hasattr(module, name)]
+    assert not missing, f"{dotted(path)} promises {missing} and does not have them"
+
+
+def names_of(tree: ast.Module) -> tuple[set[str], list[str] | None]:
+    """The public names that a module binds at its top level, and what its `__all__` says."""
+    bound: set[str] = set()
+    declared: list[str] | None = None
+    for node in tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            if not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+                bound |= {alias.asname or alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            bound.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            named = {target.id for target in targets if isinstance(target, ast.Name)}
+            if "__all__" in named and node.value is not None:
+                declared = list(ast.literal_eval(node.value))
+            bound |= named
+    return {name for name in bound if not name.startswith("_")}, declared
