@@ -86,7 +86,8 @@ class EvaluateOptions:
         precision: the arithmetic that candidates may use.
         timeout_seconds: limit on the candidate's own time (building, running), waiting for leases excluded.
         sandbox: `auto`, `bubblewrap` or `process`.
-        memory_bytes: the most memory the child may use on the host; 0 means no limit.
+        memory_bytes: the most host memory (address space) the child may use; 0 means nine tenths of the machine's.
+            Not enforced on a GPU, where CUDA reserves huge address ranges.
         threads: CPU threads for both sides; 0 means all that the judge may use.
         correctness_seeds: how many secret input draws are checked before timing.
         max_timing_seconds: the most wall-clock time spent timing (reference and candidate together).

@@ -1,0 +1,108 @@
+"""The right answers of a task: the reference in float64 and at each allowed reduced precision, in the judge.
+
+Knows how to run copies of the reference model at other precisions and what to do when one cannot run. Does not know
+candidates.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from pike.core.evaluation import Precision
+from pike.evaluate.child.layout import flatten_output, put_together, take_apart
+from pike.evaluate.correctness import Expected
+from pike.evaluate.reference import Inputs
+
+Forward = Callable[[Inputs], list[torch.Tensor]]
+
+
+class Answers:
+    """The reference at several precisions on one device.
+
+    Attributes:
+        exact: whether the float64 copy runs; where it does not (out of memory, float32 fixed inside), the native
+            outputs stand in and the error floor is wider.
+    """
+
+    def __init__(self, model: nn.Module, device: torch.device, precision: Precision, example: Inputs) -> None:
+        self.device = device
+        self._float64 = _try_forward(_cast(model, torch.float64, device), torch.float64, device, example)
+        self.exact = self._float64 is not None
+        self._variants = _variants(model, device, precision, example)
+
+    def expected(self, inputs: Inputs, native: list[torch.Tensor]) -> Expected:
+        """What a call on `inputs` must return, given what the native reference returned."""
+        answers = self._float64(inputs) if self._float64 is not None else native
+        return Expected(answers, native, [forward(inputs) for forward in self._variants], self.exact)
+
+
+def _variants(model: nn.Module, device: torch.device, precision: Precision, example: Inputs) -> list[Forward]:
+    if precision is Precision.SAME:
+        return []
+    if precision is Precision.TF32 and device.type == "cuda":
+        return [_with_tf32(model.to(device), device)]
+    # A CPU has no TF32; float16 has the same ten bits of mantissa.
+    kinds = [torch.float16] if precision is Precision.TF32 else [torch.float16, torch.bfloat16]
+    made = [_try_forward(_cast(model, kind, device), kind, device, example) for kind in kinds]
+    made += [_try_forward(_autocast(model, torch.bfloat16, device), None, device, example)] if not any(made) else []
+    return [forward for forward in made if forward is not None]
+
+
+def _cast(model: nn.Module, dtype: torch.dtype, device: torch.device) -> Callable[[], nn.Module]:
+    return lambda: copy.deepcopy(model).to(device=device, dtype=dtype)
+
+
+def _autocast(model: nn.Module, dtype: torch.dtype, device: torch.device) -> Callable[[], Callable[..., Any]]:
+    native = copy.deepcopy(model).to(device)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with torch.autocast(device.type, dtype=dtype):
+            return native(*args, **kwargs)
+
+    return lambda: run
+
+
+def _with_tf32(model: nn.Module, device: torch.device) -> Forward:
+    plain = _forward(model, None, device)
+
+    def run(inputs: Inputs) -> list[torch.Tensor]:
+        before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+        try:
+            return plain(inputs)
+        finally:
+            torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
+
+    return run
+
+
+def _try_forward(
+    make: Callable[[], Callable[..., Any]], dtype: torch.dtype | None, device: torch.device, example: Inputs
+) -> Forward | None:
+    """A forward that was seen to run once, or None where this precision is not possible for this model."""
+    try:
+        forward = _forward(make(), dtype, device)
+        forward(example)
+    except (RuntimeError, TypeError, ValueError, NotImplementedError):
+        return None
+    return forward
+
+
+def _forward(model: Callable[..., Any], dtype: torch.dtype | None, device: torch.device) -> Forward:
+    def run(inputs: Inputs) -> list[torch.Tensor]:
+        args, kwargs = _moved(inputs, dtype, device)
+        with torch.no_grad():
+            return [leaf.to(device) for leaf, _ in flatten_output(model(*args, **kwargs))]
+
+    return run
+
+
+def _moved(inputs: Inputs, dtype: torch.dtype | None, device: torch.device) -> Any:
+    tensors, structure = take_apart((inputs.args, inputs.kwargs))
+    moved = [t.to(device, dtype if dtype is not None and t.is_floating_point() else t.dtype) for t in tensors]
+    return put_together(structure, moved)

@@ -1,0 +1,141 @@
+"""A task made ready on one device: reference, answers, weights on disk, and the reference in a child of its own.
+
+Knows everything about a task that all its candidates share, so that it is prepared once. The reference that is
+timed runs in a child like a candidate's (the same stub, the same hand-over), so both sides carry the same overhead.
+Does not know candidates.
+"""
+
+from __future__ import annotations
+
+import pickle
+import secrets
+import shutil
+import tempfile
+from pathlib import Path
+
+import torch
+
+from pike.core.errors import InfraError, UserError
+from pike.core.evaluation import EvaluateOptions, Status
+from pike.core.task import Task, TaskKind
+from pike.evaluate.answers import Answers
+from pike.evaluate.child.donor import donate
+from pike.evaluate.child.layout import layout_of, output_layout_of, put_together, take_apart
+from pike.evaluate.child.stub import BuildOrder, LoadOrder
+from pike.evaluate.child.wire import Command
+from pike.evaluate.correctness import Expected
+from pike.evaluate.launch import Child, ChildPlan, folder_prefix
+from pike.evaluate.reference import WEIGHTS_SEED, Inputs, load
+from pike.evaluate.runner import Allowance, Refused, Runner
+from pike.evaluate.sandbox import BareProcess
+
+_REFERENCE_SECONDS = 24 * 3600.0
+
+
+class Bench:
+    """One task on one device under one precision."""
+
+    def __init__(self, task: Task, device: torch.device, options: EvaluateOptions) -> None:
+        self.task = task
+        self.device = device
+        self.threads = options.threads
+        self.folder = Path(tempfile.mkdtemp(prefix=folder_prefix()))
+        self._reference = load(task)
+        self._write_files()
+        example = self._checked_example()
+        self.inputs = layout_of((example.args, example.kwargs))
+        self.answers = Answers(self._reference.model, device, options.precision, example)
+        self._measure_output(example)
+        self.twin = self._start_twin()
+
+    def draw(self, seed: int) -> Inputs:
+        """Inputs for one call from a secret seed, made on the device where the task allows it."""
+        if self.device.type == "cuda":
+            with torch.device(self.device):
+                return self._reference.draw(seed)
+        return self._reference.draw(seed)
+
+    def expected(self, inputs: Inputs) -> Expected:
+        """What a call on `inputs` must return; the native outputs come from the reference's own child."""
+        self.twin.call(self.twin.stage(inputs))
+        return self.answers.expected(inputs, self.twin.outputs())
+
+    def load_order(self, class_name: str) -> LoadOrder:
+        """How a candidate class receives this task's weights."""
+        module = self.task.kind is TaskKind.MODULE
+        return LoadOrder(
+            class_name=class_name,
+            seed=WEIGHTS_SEED,
+            init_path="" if module else str(self.folder / "init.pkl"),
+            state_path="" if module else str(self.folder / "state.pt"),
+            donor_path="" if module else str(self.folder / "donor.pkl"),
+            payload_path=(self.task.payload_path or "") if module else "",
+        )
+
+    @property
+    def readable(self) -> tuple[str, ...]:
+        """What a candidate's child must be able to read."""
+        places = [str(self.folder), *self.task.import_paths]
+        return (*places, self.task.payload_path) if self.task.payload_path else tuple(places)
+
+    def close(self) -> None:
+        """Kill the reference's child and remove the task's files."""
+        if hasattr(self, "twin"):
+            self.twin.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _checked_example(self) -> Inputs:
+        """One draw, after showing that a seed decides it: the judge draws the inputs of verified calls twice."""
+        seed = secrets.randbits(63)
+        first, second = self.draw(seed), self.draw(seed)
+        ours, _ = take_apart((first.args, first.kwargs))
+        theirs, _ = take_apart((second.args, second.kwargs))
+        if len(ours) != len(theirs) or not all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True)):
+            raise UserError(
+                f"Task '{self.task.id}': get_inputs() gives other values for the same random seed; "
+                "draw from torch's, numpy's or random's global generator"
+            )
+        return first
+
+    def _write_files(self) -> None:
+        if self.task.kind is TaskKind.MODULE:
+            return
+        model = self._reference.model
+        torch.save(model.state_dict(), self.folder / "state.pt")
+        (self.folder / "init.pkl").write_bytes(pickle.dumps(self._reference.init_inputs))
+        (self.folder / "donor.pkl").write_bytes(pickle.dumps(donate(model)))
+
+    def _measure_output(self, example: Inputs) -> None:
+        tensors, structure = take_apart((example.args, example.kwargs))
+        moved = [tensor.to(self.device) for tensor in tensors]
+        args, kwargs = put_together(structure, moved)
+        try:
+            with torch.no_grad():
+                value = self._reference.model.to(self.device)(*args, **kwargs)
+            self.outputs = output_layout_of(value)
+        except Exception as error:  # the reference is the user's own code and may raise anything
+            raise UserError(f"The reference model of '{self.task.id}' does not run: {error}") from error
+        ours = {tensor.untyped_storage().data_ptr() for tensor in moved}
+        leaves, _ = take_apart(value)
+        self.may_alias = any(leaf.untyped_storage().data_ptr() in ours for leaf in leaves)
+
+    def _start_twin(self) -> Runner:
+        child = Child(ChildPlan(BareProcess(), (), self.device.type == "cuda"))
+        runner = Runner(child, self.device, Allowance(_REFERENCE_SECONDS))
+        source = child.folder / "reference.py"
+        module = self.task.kind is TaskKind.MODULE
+        try:
+            if not module:
+                source.write_text(self.task.source)
+            path = "" if module else str(source)
+            runner.order(Command.BUILD, BuildOrder(path, str(self.device), self.threads, self.task.import_paths))
+            runner.order(Command.LOAD, self.load_order("" if module else "Model"))
+            runner.map(self.inputs, self.outputs, self.may_alias)
+        except Refused as refused:
+            log = child.log()
+            runner.close()
+            if refused.status is Status.RESOURCE_LIMIT:
+                raise InfraError(f"the reference of '{self.task.id}' ran out of memory: {refused.reason}") from refused
+            words = f"{refused.reason}\n{log}"
+            raise UserError(f"The reference model of '{self.task.id}' does not run: {words}") from refused
+        return runner

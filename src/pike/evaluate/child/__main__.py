@@ -1,0 +1,94 @@
+"""The child process: a loop that obeys the judge until it is told to leave or the judge is gone.
+
+Started as `python -m pike.evaluate.child SOCKET_FD NONCE_HEX MEMORY_BYTES FILE_BYTES`. Knows how a failure becomes
+a reply code; its words go to stderr, which the judge keeps. Does not decide anything.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import resource
+import signal
+import socket
+import sys
+import traceback
+from typing import Any
+
+import torch
+
+from pike.evaluate.child.layout import ContractBroken
+from pike.evaluate.child.stub import Stub
+from pike.evaluate.child.wire import Command, Reply, Up, WireClosed, receive_down, send_up
+
+_OUT_OF_MEMORY_WORDS = ("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc")
+
+
+def main() -> None:
+    """Serve commands on the inherited socket."""
+    _die_with_parent()
+    sock = socket.socket(fileno=int(sys.argv[1]))
+    sock.set_inheritable(False)
+    nonce = bytes.fromhex(sys.argv[2])
+    _limit(int(sys.argv[3]), int(sys.argv[4]))
+    del sys.argv[1:]
+    stub = Stub()
+    while True:
+        try:
+            command, seq, body, fds = receive_down(sock)
+        except WireClosed:
+            return
+        if command is Command.EXIT:
+            return
+        send_up(sock, nonce, _answer(stub, command, seq, body, fds))
+
+
+def _answer(stub: Stub, command: Command, seq: int, body: Any, fds: tuple[int, ...]) -> Up:
+    try:
+        nanoseconds, detail = _obey(stub, command, body, fds)
+        return Up(Reply.OK, seq, nanoseconds, detail)
+    except ContractBroken as error:
+        sys.stderr.write(f"contract: {error}\n")
+        reply = Reply.BAD_CONTRACT
+    except BaseException as error:  # a candidate may raise anything, SystemExit included
+        traceback.print_exc()
+        reply = Reply.OUT_OF_MEMORY if _is_out_of_memory(error) else Reply.BROKEN
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return Up(reply, seq)
+
+
+def _obey(stub: Stub, command: Command, body: Any, fds: tuple[int, ...]) -> tuple[int, int]:
+    if command is Command.RUN:
+        return stub.run(), 0
+    if command is Command.NULL:
+        stub.rest()
+    elif command is Command.BUILD:
+        stub.build(body)
+    elif command is Command.LOAD:
+        return 0, stub.load(body)
+    elif command is Command.MAP:
+        stub.map(body, fds)
+    return 0, 0
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in _OUT_OF_MEMORY_WORDS)
+
+
+def _limit(memory_bytes: int, file_bytes: int) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if memory_bytes:
+        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    if file_bytes:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
+
+
+def _die_with_parent() -> None:
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL, 0, 0, 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""A model's weights without its code, for candidates that convert weights in `from_reference`.
+
+Knows how to copy the module tree: subtrees of `torch.nn` modules are kept as they are, every other module becomes a
+`Donor` with the same parameters, buffers, children and plain attributes. Does not know how it travels.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import nn
+
+_PLAIN = (int, float, str, bool, type(None), torch.dtype)
+
+
+class Donor(nn.Module):
+    """Parameters, buffers, children and plain attributes of a module; calling it is an error."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse: the reference's code is not here.
+
+        Raises:
+            RuntimeError: always.
+        """
+        raise RuntimeError("from_reference(model) receives weights and settings only; its forward is not available")
+
+
+def donate(model: nn.Module) -> nn.Module:
+    """A code-free copy of `model` at the same attribute paths; tensors are shared, not copied."""
+    if all(type(module).__module__.startswith("torch.nn") for module in model.modules()):
+        return copy.copy(model)
+    donor = _shell(model)
+    for name, parameter in model._parameters.items():
+        donor.register_parameter(name, parameter)
+    for name, buffer in model._buffers.items():
+        donor.register_buffer(name, buffer)
+    for name, child in model._modules.items():
+        donor._modules[name] = None if child is None else donate(child)
+    for name, value in vars(model).items():
+        if not name.startswith("_") and name != "training" and _is_plain(value):
+            setattr(donor, name, value)
+    donor.training = False
+    return donor
+
+
+def _shell(model: nn.Module) -> nn.Module:
+    for kind in (nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict):
+        if isinstance(model, kind):
+            return kind()
+    return Donor()
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return not isinstance(value, nn.Parameter)
+    if isinstance(value, tuple | list):
+        return all(_is_plain(item) for item in value)
+    if isinstance(value, dict):
+        return all(_is_plain(item) for item in value.values())
+    return isinstance(value, _PLAIN)

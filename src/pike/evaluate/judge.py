@@ -1,0 +1,253 @@
+"""The judge: one candidate through parse, build, load, correct, time and recheck to a verdict.
+
+Knows the order of the stages, what each may refuse, and which lease each needs. Runs in a process that never
+imports a candidate. Does not know who asks or what happens with the verdict.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+
+import torch
+
+from pike.core.device import DeviceFacts
+from pike.core.errors import InfraError
+from pike.core.evaluation import (
+    Effort,
+    EvaluateOptions,
+    Evaluation,
+    EvaluationRequest,
+    OutputError,
+    Stage,
+    Status,
+    Timing,
+    Weights,
+)
+from pike.evaluate import device as devices
+from pike.evaluate.bench import Bench
+from pike.evaluate.child.cuda_vmm import CudaDriverError
+from pike.evaluate.child.stub import FROM_REFERENCE, SEEDED, STATE_DICT, BuildOrder
+from pike.evaluate.child.wire import Command
+from pike.evaluate.correctness import compare, worse
+from pike.evaluate.launch import Child, ChildPlan
+from pike.evaluate.lease import Lease
+from pike.evaluate.reference import Inputs
+from pike.evaluate.runner import Allowance, Refused, Runner
+from pike.evaluate.sandbox import SandboxLevel, choose
+from pike.evaluate.timing import Kept, Stopwatch, plan_for
+
+_CLASS = "ModelNew"
+_MOST_SOURCE_BYTES = 1 << 20
+_WEIGHTS = {STATE_DICT: Weights.STATE_DICT, FROM_REFERENCE: Weights.FROM_REFERENCE, SEEDED: Weights.SEEDED}
+OnStage = Callable[[str], None]
+
+
+class Judge:
+    """Judges candidates one after the other; keeps the last task ready for the next candidate."""
+
+    def __init__(self) -> None:
+        self._bench: Bench | None = None
+        self._key: object = None
+
+    def evaluate(self, request: EvaluationRequest, on_stage: OnStage = lambda _: None) -> Evaluation:
+        """The verdict on one candidate.
+
+        Args:
+            request: task, source and terms.
+            on_stage: told the name of each stage as it begins.
+
+        Raises:
+            UserError: the task or an option cannot be used.
+        """
+        options = request.options
+        device = devices.resolve(options.device)
+        known = devices.facts(device, options.threads)
+        level = choose(options.sandbox)
+        trial = _Trial(request, device, level, on_stage)
+        try:
+            trial.parse()
+            trial.judge(self._bench_for(request, device))
+        except Refused as refused:
+            trial.refused(refused.status, refused.reason)
+        except (InfraError, CudaDriverError, OSError, torch.OutOfMemoryError) as error:
+            trial.refused(Status.INFRA_ERROR, f"{type(error).__name__}: {error}")
+            self.forget()
+        finally:
+            trial.close()
+        return replace(
+            trial.verdict(),
+            tolerance=options.tolerance,
+            precision=options.precision,
+            device=devices.label(known),
+            sandbox=f"{level.name} (not enforced: {level.not_enforced})",
+            torch_version=torch.__version__,
+        )
+
+    def facts(self, device: str) -> DeviceFacts:
+        """What the device is.
+
+        Raises:
+            UserError: there is no such device.
+        """
+        return devices.facts(devices.resolve(device))
+
+    def keep_pids(self) -> set[int]:
+        """Processes that belong to the judge and must outlive a candidate."""
+        return {self._bench.twin.child.pid} if self._bench else set()
+
+    def forget(self) -> None:
+        """Drop the prepared task and its processes."""
+        if self._bench:
+            self._bench.close()
+        self._bench = self._key = None
+
+    def _bench_for(self, request: EvaluationRequest, device: torch.device) -> Bench:
+        key = (request.task, str(device), request.options.precision, request.options.threads)
+        if self._key != key or self._bench is None:
+            self.forget()
+            with Lease(str(device)).shared():
+                self._bench = Bench(request.task, device, request.options)
+            self._key = key
+        return self._bench
+
+
+class _Trial:
+    """One candidate on its way through the stages."""
+
+    def __init__(
+        self, request: EvaluationRequest, device: torch.device, level: SandboxLevel, on_stage: OnStage
+    ) -> None:
+        self._request = request
+        self._options: EvaluateOptions = request.options
+        self._device = device
+        self._level = level
+        self._on_stage = on_stage
+        self._lease = Lease(str(device))
+        self._seconds: dict[str, float] = {}
+        self._runner: Runner | None = None
+        self._status, self._reason, self._log = Status.INFRA_ERROR, "", ""
+        self._error: OutputError | None = None
+        self._timing: Timing | None = None
+        self._weights = Weights.NONE
+
+    def parse(self) -> None:
+        """Refuse what is no Python file with a class `ModelNew`."""
+        with self._stage(Stage.PARSE):
+            wrong = parse_problem(self._request.source)
+        if wrong:
+            raise Refused(Status.PARSE_ERROR, wrong)
+
+    def judge(self, bench: Bench) -> None:
+        """All stages after parsing."""
+        runner = self._start(bench)
+        with self._stage(Stage.BUILD), self._lease.shared() if self._device.type == "cpu" else nullcontext():
+            path = runner.child.folder / "candidate.py"
+            path.write_text(self._request.source)
+            order = BuildOrder(str(path), str(self._device), self._options.threads, self._request.task.import_paths)
+            runner.order(Command.BUILD, order, Status.BUILD_ERROR)
+        with self._stage(Stage.LOAD), self._lease.shared():
+            up = runner.order(Command.LOAD, bench.load_order(_CLASS), Status.LOAD_ERROR)
+            self._weights = _WEIGHTS.get(up.detail, Weights.NONE)
+            runner.map(bench.inputs, bench.outputs, bench.may_alias)
+        with self._stage(Stage.CORRECT), self._lease.shared():
+            extra = 2 if self._request.effort is Effort.FINAL else 0
+            for _ in range(self._options.correctness_seeds + extra):
+                self._check_fresh(bench, runner)
+        plan = plan_for(self._request.effort, self._options.max_timing_seconds)
+        with self._stage(Stage.TIME), self._lease.exclusive():
+            watch = Stopwatch(bench.twin, runner, bench.draw, plan)
+            timing = watch.measure()
+        with self._stage(Stage.RECHECK), self._lease.shared():
+            for kept in watch.kept:
+                self._recheck(bench, runner, kept)
+        self._status, self._reason, self._timing = Status.VALID, "", timing
+        self._log = runner.child.log()
+
+    def refused(self, status: Status, reason: str) -> None:
+        """Record what ended the evaluation, with what the child printed."""
+        self._status, self._reason = status, reason
+        self._log = self._runner.child.log() if self._runner else ""
+
+    def verdict(self) -> Evaluation:
+        """The verdict as far as the trial knows it."""
+        self._seconds["lease"] = self._lease.waited_seconds
+        return Evaluation(
+            status=self._status,
+            reason=self._reason,
+            timing=self._timing,
+            error=self._error,
+            weights=self._weights,
+            seconds=tuple((name, round(seconds, 3)) for name, seconds in self._seconds.items()),
+            log=self._log,
+        )
+
+    def close(self) -> None:
+        """Kill the child, whatever happened."""
+        if self._runner:
+            self._runner.close()
+
+    def _start(self, bench: Bench) -> Runner:
+        memory = self._options.memory_bytes or _most_memory()
+        child = Child(ChildPlan(self._level, bench.readable, self._device.type == "cuda", memory))
+        self._runner = Runner(child, self._device, Allowance(self._options.timeout_seconds))
+        return self._runner
+
+    def _check_fresh(self, bench: Bench, runner: Runner) -> None:
+        inputs = bench.draw(secrets.randbits(63))  # drawn after the candidate was built
+        runner.call(runner.stage(inputs))
+        self._compare(bench, inputs, runner.outputs(), "")
+
+    def _recheck(self, bench: Bench, runner: Runner, kept: Kept) -> None:
+        self._compare(bench, bench.draw(kept.seed), runner.outputs(kept.snapshot), "while being timed, ")
+
+    def _compare(self, bench: Bench, inputs: Inputs, outputs: list[torch.Tensor], when: str) -> None:
+        found = compare(outputs, bench.expected(inputs), self._options.tolerance)
+        self._error = worse(self._error, found.error)
+        if found.wrong:
+            self._error = found.error
+            raise Refused(Status.WRONG_OUTPUT, f"{when}{found.wrong}")
+
+    @contextmanager
+    def _stage(self, stage: Stage) -> Iterator[None]:
+        self._on_stage(stage.value)
+        waited, started = self._lease.waited_seconds, time.monotonic()
+        try:
+            yield
+        finally:
+            lease = self._lease.waited_seconds - waited
+            self._seconds[stage.value] = time.monotonic() - started - lease
+
+
+def parse_problem(source: str) -> str:
+    """Why a text is no candidate file, empty if it is one. Reads the text, never runs it."""
+    if not source.strip():
+        return "the answer holds no code"
+    if len(source.encode()) > _MOST_SOURCE_BYTES:
+        return f"the file is larger than {_MOST_SOURCE_BYTES} bytes"
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return f"not valid Python: {error}"
+    return "" if _CLASS in _names(tree) else f"the file defines no class {_CLASS}"
+
+
+def _names(tree: ast.Module) -> set[str]:
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign):
+            found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            found |= {alias.asname or alias.name for alias in node.names}
+    return found
+
+
+def _most_memory() -> int:
+    return int(0.9 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

@@ -1,0 +1,138 @@
+"""The reference model of a task: constructed, with a way to draw inputs.
+
+Knows both kinds of task and executes their code, which is the user's own and trusted. Only the judge (and whoever
+needs the module's structure) loads a reference; a candidate never shares a process with it.
+"""
+
+from __future__ import annotations
+
+import pickle
+import random
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from pike.core.errors import UserError
+from pike.core.task import Task, TaskKind
+from pike.evaluate.child.layout import put_together, take_apart
+
+WEIGHTS_SEED = 42
+"""Seeds torch before a SOURCE task's `Model` is constructed, as KernelBench does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The arguments of one call."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A constructed reference.
+
+    Attributes:
+        model: in eval mode, on the CPU.
+        init_inputs: the constructor's arguments; empty for a live module.
+        draw: new inputs from a seed; the same seed gives the same inputs on the same device type.
+    """
+
+    model: nn.Module
+    init_inputs: tuple[Any, ...]
+    draw: Callable[[int], Inputs]
+
+
+def load(task: Task) -> Reference:
+    """Construct the reference of a task.
+
+    Raises:
+        UserError: the task's own code fails; the message names the part that failed.
+    """
+    sys.path[:0] = [path for path in task.import_paths if path not in sys.path]
+    if task.kind is TaskKind.MODULE:
+        return _from_payload(task)
+    return _from_source(task)
+
+
+def _from_source(task: Task) -> Reference:
+    module = ModuleType(f"pike_task_{abs(hash(task.id))}")
+    module.__file__ = task.origin
+    sys.modules[module.__name__] = module
+    _trying(task, "the file", lambda: exec(compile(task.source, task.origin, "exec"), module.__dict__))
+    for name in ("Model", "get_inputs", "get_init_inputs"):
+        if not hasattr(module, name):
+            raise UserError(f"Task '{task.id}' does not define {name}; a KernelBench-format file needs it")
+    init_inputs = tuple(_trying(task, "get_init_inputs()", module.get_init_inputs))
+
+    def construct() -> nn.Module:
+        torch.manual_seed(WEIGHTS_SEED)
+        model: nn.Module = module.Model(*init_inputs)
+        return model.eval()
+
+    def draw(seed: int) -> Inputs:
+        _seed_everything(seed)
+        value = _trying(task, "get_inputs()", module.get_inputs)
+        return Inputs((), dict(value)) if isinstance(value, Mapping) else Inputs(tuple(value), {})
+
+    return Reference(_trying(task, "Model(*get_init_inputs())", construct), init_inputs, draw)
+
+
+def _from_payload(task: Task) -> Reference:
+    assert task.payload_path is not None
+    try:
+        with open(task.payload_path, "rb") as file:
+            payload = pickle.load(file)
+    except (OSError, pickle.UnpicklingError, ImportError, AttributeError, EOFError) as error:
+        raise UserError(f"Task '{task.id}': its saved module {task.payload_path} cannot be loaded: {error}") from error
+    make_inputs = payload["make_inputs"]
+    example = Inputs(tuple(payload["args"]), dict(payload["kwargs"]))
+
+    def draw(seed: int) -> Inputs:
+        _seed_everything(seed)
+        if make_inputs is not None:
+            args, kwargs = _trying(task, "make_inputs()", make_inputs)
+            return Inputs(tuple(args), dict(kwargs))
+        return like(example)
+
+    return Reference(payload["module"].eval(), (), draw)
+
+
+def like(example: Inputs) -> Inputs:
+    """New inputs with the distribution of an example: every element is drawn, with replacement, from the example's own.
+
+    Constant tensors (masks of ones) stay constant, indices stay valid. Floating-point values are also scaled by up to
+    1 % so that no two draws are equal.
+    """
+    tensors, structure = take_apart((example.args, example.kwargs))
+    args, kwargs = put_together(structure, [_resample(tensor) for tensor in tensors])
+    return Inputs(args, kwargs)
+
+
+def _seed_everything(seed: int) -> None:
+    torch.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+
+
+def _resample(tensor: torch.Tensor) -> torch.Tensor:
+    flat = tensor.detach().cpu().reshape(-1)
+    if flat.numel() == 0 or bool((flat == flat[0]).all()):
+        return tensor.detach().cpu().clone()
+    drawn = flat[torch.randint(flat.numel(), flat.shape)]
+    if drawn.is_floating_point():
+        drawn = drawn * (1 + 0.01 * (torch.rand(drawn.shape, dtype=torch.float32) - 0.5)).to(drawn.dtype)
+    return drawn.reshape(tensor.shape)
+
+
+def _trying(task: Task, what: str, act: Callable[[], Any]) -> Any:
+    try:
+        return act()
+    except Exception as error:  # the user's own code may raise anything
+        raise UserError(f"Task '{task.id}': {what} raised {type(error).__name__}: {error}") from error

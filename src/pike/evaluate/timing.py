@@ -1,0 +1,189 @@
+"""How fast: interleaved blocks of reference and candidate by the judge's clock, until the interval is tight.
+
+Knows when to stop and which calls are kept for verification. Every call gets fresh inputs; the other side is frozen
+while one is timed; the first call of a block warms up and does not count. Does not know what is right.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+
+from pike.core.evaluation import Effort, Status, Timing
+from pike.evaluate.child.wire import Command
+from pike.evaluate.reference import Inputs
+from pike.evaluate.runner import Refused, Runner
+from pike.evaluate.stats import Ratio, median, ratio_of_blocks
+
+_CALIBRATION_CALLS = 30
+_WARM_SECONDS, _WARM_CALLS = 0.3, 5
+_BLOCK_SECONDS, _MOST_CALLS_PER_BLOCK = 0.15, 20
+_CHILD_DISAGREES, _CHILD_SLACK_NS = 0.25, 200_000
+_LEAST_NS = 500.0
+
+
+@dataclass(frozen=True, slots=True)
+class TimingPlan:
+    """How much is measured.
+
+    Attributes:
+        min_blocks: interleaved pairs of blocks before stopping is allowed.
+        min_calls: timed candidate calls before stopping is allowed.
+        target_width: relative width of the 95 % interval at which timing stops.
+        max_seconds: when timing stops whatever its interval (at least three pairs of blocks are always measured).
+        verified_calls: timed outputs kept for verification, the very last one always among them.
+    """
+
+    min_blocks: int
+    min_calls: int
+    target_width: float
+    max_seconds: float
+    verified_calls: int
+
+
+def plan_for(effort: Effort, max_seconds: float) -> TimingPlan:
+    """Cheap while searching, thorough for what is reported."""
+    if effort is Effort.SEARCH:
+        return TimingPlan(6, 20, 0.03, max_seconds / 2, 3)
+    return TimingPlan(12, 50, 0.015, max_seconds, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A timed output to verify later: which inputs (by seed) gave which bytes."""
+
+    seed: int
+    snapshot: torch.Tensor
+
+
+@dataclass
+class _Side:
+    runner: Runner
+    blocks_ms: list[float] = field(default_factory=list)
+    calls_ms: list[float] = field(default_factory=list)
+    child_gaps_ns: list[float] = field(default_factory=list)
+
+
+class Stopwatch:
+    """Times a candidate against the reference."""
+
+    def __init__(self, reference: Runner, candidate: Runner, draw: Callable[[int], Inputs], plan: TimingPlan) -> None:
+        self._reference, self._candidate = _Side(reference), _Side(candidate)
+        self._draw = draw
+        self._plan = plan
+        self._overhead_ns = 0.0
+        self.kept: list[Kept] = []
+        self._seen = 0
+        self._chance = random.SystemRandom()
+
+    def measure(self) -> Timing:
+        """Calibrate, warm up, and time until the interval is tight or the time is up.
+
+        Raises:
+            Refused: a call failed, or the child's times contradict the judge's clock.
+        """
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # the judge's own threads would compete with the child's
+        try:
+            self._calibrate()
+            calls = max(self._warm_up(self._reference), self._warm_up(self._candidate))
+            ratio = self._blocks(calls)
+        finally:
+            torch.set_num_threads(threads)
+            self._reference.runner.child.thaw()
+            self._candidate.runner.child.thaw()
+        self._check_child()
+        return self._timing(ratio)
+
+    def _calibrate(self) -> None:
+        runner = self._reference.runner
+        packed = runner.stage(self._draw(secrets.randbits(63)))
+        self._overhead_ns = median(
+            [float(runner.call(packed, Command.NULL).wall_ns) for _ in range(_CALIBRATION_CALLS)]
+        )
+
+    def _warm_up(self, side: _Side) -> int:
+        """Run until warm; returns how many calls fit into one block."""
+        started, calls, last = time.monotonic(), 0, 0.0
+        while calls < _WARM_CALLS or time.monotonic() - started < _WARM_SECONDS:
+            last = self._one(side, keep=False)
+            calls += 1
+            if time.monotonic() - started > self._plan.max_seconds / 4:
+                break
+        return max(2, min(_MOST_CALLS_PER_BLOCK, int(_BLOCK_SECONDS * 1e9 / max(last, 1.0))))
+
+    def _blocks(self, calls: int) -> Ratio:
+        started, order = time.monotonic(), (self._reference, self._candidate)
+        while True:
+            for side in order:
+                self._block(side, calls)
+            order = (order[1], order[0])  # ABBA
+            ratio = ratio_of_blocks(self._reference.blocks_ms, self._candidate.blocks_ms)
+            blocks, elapsed = len(self._candidate.blocks_ms), time.monotonic() - started
+            enough = blocks >= self._plan.min_blocks and len(self._candidate.calls_ms) >= self._plan.min_calls
+            if enough and ratio.relative_width <= self._plan.target_width:
+                return ratio
+            if blocks >= 3 and elapsed > self._plan.max_seconds:
+                return ratio
+
+    def _block(self, side: _Side, calls: int) -> None:
+        other = self._candidate if side is self._reference else self._reference
+        other.runner.child.freeze()
+        try:
+            self._one(side, keep=False)
+            times = [self._one(side, keep=side is self._candidate) for _ in range(calls)]
+        finally:
+            other.runner.child.thaw()
+        net = [max(ns - self._overhead_ns, _LEAST_NS) / 1e6 for ns in times]
+        side.calls_ms += net
+        side.blocks_ms.append(median(net))
+
+    def _one(self, side: _Side, keep: bool) -> float:
+        seed = secrets.randbits(63)
+        packed = side.runner.stage(self._draw(seed))
+        call = side.runner.call(packed)
+        if keep:
+            side.child_gaps_ns.append(call.wall_ns - self._overhead_ns - call.child_ns)
+            self._keep(seed, side.runner)
+        return float(call.wall_ns)
+
+    def _keep(self, seed: int, runner: Runner) -> None:
+        """Reservoir sampling, so that every timed call is equally likely to be verified; the last one always is."""
+        self._seen += 1
+        kept = Kept(seed, runner.snapshot())
+        self._last = kept
+        if len(self.kept) < self._plan.verified_calls - 1:
+            self.kept.append(kept)
+        elif (place := self._chance.randrange(self._seen)) < len(self.kept):
+            self.kept[place] = kept
+
+    def _check_child(self) -> None:
+        if self._last not in self.kept:
+            self.kept.append(self._last)
+        gap, candidate_ns = median(self._candidate.child_gaps_ns), median(self._candidate.calls_ms) * 1e6
+        if abs(gap) > max(_CHILD_DISAGREES * candidate_ns, _CHILD_SLACK_NS):
+            raise Refused(
+                Status.UNTRUSTED_TIMING,
+                f"the child's own clock differs from the judge's by {gap / 1e6:.3g} ms a call",
+            )
+        if candidate_ns <= _LEAST_NS:
+            raise Refused(
+                Status.UNTRUSTED_TIMING,
+                "the candidate takes no longer than handing over buffers without running a model",
+            )
+
+    def _timing(self, ratio: Ratio) -> Timing:
+        return Timing(
+            reference_ms=median(self._reference.calls_ms),
+            candidate_ms=median(self._candidate.calls_ms),
+            speedup=ratio.value,
+            speedup_ci95=(ratio.low, ratio.high),
+            blocks=len(self._candidate.blocks_ms),
+            calls=len(self._candidate.calls_ms),
+            overhead_ms=self._overhead_ns / 1e6,
+        )

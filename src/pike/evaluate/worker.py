@@ -1,0 +1,57 @@
+"""A judge process: requests in on stdin, verdicts out on its own channel, one JSON object a line.
+
+Started as `python -m pike.evaluate.worker`. Both ends are trusted (`client` is the other one). Knows how to keep the
+channel clean when a task prints, and how to leave nothing behind. Works with the standard library, numpy and torch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from typing import Any, TextIO
+
+from pike.core.codec import decode, encode
+from pike.core.errors import UserError
+from pike.core.evaluation import EvaluationRequest
+from pike.evaluate.judge import Judge
+from pike.evaluate.launch import become_subreaper, kill_strays, sweep
+
+
+def main() -> None:
+    """Serve requests until stdin ends."""
+    channel = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # whatever the task prints goes to stderr
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the engine's to handle
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    become_subreaper()
+    sweep()
+    judge = Judge()
+    try:
+        for line in sys.stdin:
+            _send(channel, _serve(judge, json.loads(line), channel))
+            kill_strays(judge.keep_pids())
+    finally:
+        judge.forget()
+        kill_strays(set())
+
+
+def _serve(judge: Judge, request: dict[str, Any], channel: TextIO) -> dict[str, Any]:
+    try:
+        if request["op"] == "facts":
+            return {"facts": encode(judge.facts(request["device"]))}
+        wanted = decode(EvaluationRequest, request["request"])
+        return {"evaluation": encode(judge.evaluate(wanted, lambda stage: _send(channel, {"stage": stage})))}
+    except UserError as error:
+        judge.forget()
+        return {"user_error": str(error)}
+
+
+def _send(channel: TextIO, message: dict[str, Any]) -> None:
+    channel.write(json.dumps(message) + "\n")
+    channel.flush()
+
+
+if __name__ == "__main__":
+    main()
