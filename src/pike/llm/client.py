@@ -1,0 +1,103 @@
+"""The one seam to language models: a client answers one query with one attempt, or says why it could not.
+
+Knows what every client offers and what a price is. Does not know any provider, and never retries: retries are
+`complete_with_retries`, so that every attempt passes the ledger.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from pike.core.errors import PikeError
+from pike.core.query import Answer, Query
+
+
+@dataclass(frozen=True, slots=True)
+class PriceTier:
+    """What tokens cost once a prompt is longer than `above_input_tokens` (the whole call pays this rate)."""
+
+    above_input_tokens: int
+    input_usd_per_mtok: float
+    output_usd_per_mtok: float
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a model costs.
+
+    Attributes:
+        input_usd_per_mtok: USD per million prompt tokens, no cache discount.
+        output_usd_per_mtok: USD per million answer tokens, thinking included.
+        tiers: higher rates for long prompts, in ascending order of their threshold.
+    """
+
+    input_usd_per_mtok: float
+    output_usd_per_mtok: float
+    tiers: tuple[PriceTier, ...] = ()
+
+    def usd(self, input_tokens: int, output_tokens: int) -> float:
+        """USD for one call; the most it may cost where `output_tokens` is the output limit."""
+        input_rate, output_rate = self.input_usd_per_mtok, self.output_usd_per_mtok
+        for tier in self.tiers:
+            if input_tokens > tier.above_input_tokens:
+                input_rate, output_rate = tier.input_usd_per_mtok, tier.output_usd_per_mtok
+        return (input_tokens * input_rate + output_tokens * output_rate) / 1_000_000
+
+
+class Client(Protocol):
+    """One model of one provider.
+
+    A client may be used by many tasks of one event loop at once. Its name, its errors and its `repr` never
+    hold a key.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name it was connected by, for example `openai:gpt-5`."""
+        ...
+
+    async def complete(self, query: Query) -> Answer:
+        """Answer one query with one attempt.
+
+        Raises:
+            ProviderError: the attempt failed; `transient` says whether another can help.
+            UserError: nothing can be answered at all (key refused, unknown model, no credit, program missing).
+        """
+        ...
+
+    def price(self) -> Price | None:
+        """What the model costs, None where that is unknown (never guessed as 0)."""
+        ...
+
+    async def check(self) -> None:
+        """Verify key and model as cheaply as possible, before anything else is spent.
+
+        Raises:
+            UserError: the key is missing or refused, or the model is unknown.
+            ProviderError: the provider could not be reached.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close connections; the client is not used afterwards. May be called twice."""
+        ...
+
+
+class CallWatcher(Protocol):
+    """The ledger's view of a call: told before it is sent and after it returned or failed.
+
+    A cancelled call is reported to neither `after` nor `failed`: whether it was paid is unknown.
+    """
+
+    async def before(self, query: Query, attempt: int, client: Client) -> None:
+        """The call is about to be made; `attempt` counts from 1. What this raises keeps it from being sent."""
+        ...
+
+    async def after(self, query: Query, attempt: int, answer: Answer) -> None:
+        """The call returned."""
+        ...
+
+    async def failed(self, query: Query, attempt: int, error: PikeError) -> None:
+        """The call brought nothing: a `ProviderError`, or the `UserError` that will stop the run."""
+        ...
