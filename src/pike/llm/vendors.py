@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from pike.core.errors import UserError
 from pike.llm.names import Kind, ModelName
+from pike.llm.redact import redact
 
 if TYPE_CHECKING:
     import httpx2
@@ -143,8 +144,10 @@ def build_model(target: Endpoint, http: httpx2.AsyncClient) -> Model:
     servers and OpenRouter through Chat Completions, which every such server speaks.
 
     Raises:
-        UserError: no key is set, or the provider's package is not installed.
+        UserError: no key is set, the provider's package is not installed, or the model's name cannot be one.
     """
+    from pydantic_ai.exceptions import UserError as Rejected
+
     key = target.key()
     # Profiles of reasoning models drop `temperature` and warn on every call; the drop is documented instead.
     warnings.filterwarnings("ignore", message="Sampling parameters", category=UserWarning)
@@ -152,6 +155,8 @@ def build_model(target: Endpoint, http: httpx2.AsyncClient) -> Model:
         return _BUILDERS[target.kind](target, key, http)
     except ImportError as error:
         raise UserError(f"'{target.name}' needs more packages: {INSTALL} (missing: {error.name})") from None
+    except Rejected as error:
+        raise UserError(f"'{target.name}' cannot be asked: {redact(str(error))}") from None
 
 
 def _openai(target: Endpoint, key: str, http: httpx2.AsyncClient) -> Model:
