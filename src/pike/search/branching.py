@@ -108,13 +108,10 @@ class Branching:
             self._settle()
 
     def _next(self) -> Sample | None:
-        """The sample whose next step can start: fixes first, in the order of the options."""
-        options = self._options
-        failed = [sample for sample in self._open if sample.phase is Phase.FAILED]
-        if options.fix_order is FixOrder.FAIR:
-            failed.sort(key=lambda sample: (sample.attempts, sample.place))
-        for sample in failed:
-            if may_fix(sample, self._open, self._left, options.fix_attempts, options.fix_order):
+        """The sample whose next step can start: fixes first. Which of several is asked first decides nothing."""
+        limit, order = self._options.fix_attempts, self._options.fix_order
+        for sample in self._open:
+            if sample.phase is Phase.FAILED and may_fix(sample, self._open, self._left, limit, order):
                 return sample
         return next((sample for sample in self._open if sample.phase is Phase.PLANNED), None)
 

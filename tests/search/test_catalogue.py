@@ -1,0 +1,94 @@
+"""Names of strategies and options: what is offered, and what a typing error is told."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from search_worlds import landscape
+
+from pike import search
+from pike.core.budget import Budget
+from pike.core.config import RunConfig, StrategyConfig, merge
+from pike.core.errors import UserError
+from pike.search.allocation import even_split
+
+
+def make(preset: str = "pike-b", queries: int = 300, **options: Any) -> Any:
+    return search.make(StrategyConfig(preset, options), Budget(queries=queries), 0)
+
+
+def test_presets_say_how_they_differ_from_the_plain_one() -> None:
+    found = {preset.name: dict(preset.differences) for preset in search.presets()}
+    assert found["pike-b"] == {}
+    assert found["pike-b:no-efa"] == {"fix_attempts": "0"}
+    assert found["pike-b:no-iba"] == {"ideas": "false"}
+    assert found["pike-b:elitist"]["memory"] == "run"
+    assert all(preset.summary for preset in search.presets())
+    assert RunConfig().strategy.preset in found
+
+
+@pytest.mark.parametrize(
+    ("preset", "options", "message"),
+    [
+        ("pike-bee", {}, "Unknown strategy 'pike-bee'; did you mean 'pike-b'?"),
+        ("pike-b", {"memori": "run"}, "Unknown setting 'strategy.memori'; did you mean 'memory'?"),
+        ("pike-b", {"memory": "long"}, "Setting 'strategy.memory' cannot be 'long': choose 'round' or 'run'"),
+        ("pike-b", {"top_k": 0}, "Setting 'strategy.top_k' must be at least 1, not 0"),
+        ("pike-b", {"fix_attempts": -1}, "Setting 'strategy.fix_attempts' must be at least 0, not -1"),
+        ("pike-b", {"queries_per_round": "ten"}, "Setting 'strategy.queries_per_round' cannot be 'ten'"),
+        ("pike-b", {"quorum": 0}, "Setting 'strategy.quorum' must be above 0 and at most 1"),
+        ("pike-b", {"temperature": math.nan}, "Setting 'strategy.temperature' must be between 0 and 2"),
+    ],
+)
+def test_what_cannot_be_used_is_named_with_its_cure(preset: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        make(preset, **options)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_negative_budget_is_refused() -> None:
+    with pytest.raises(UserError, match=r"budget\.queries"):
+        make(queries=-1)
+
+
+def test_settings_from_the_command_line_reach_the_strategy() -> None:
+    config = merge(RunConfig(), {"strategy": {"preset": "pike-b", "queries_per_round": 2, "ideas": False}})
+    strategy = search.make(config.strategy, config.budget, 0)
+    assert [strategy.ask() is None for _ in range(3)] == [False, False, True]
+
+
+def test_a_resolved_configuration_says_everything_and_means_the_same() -> None:
+    config = search.resolve(StrategyConfig("pike-b:elitist", {"top_k": 2}))
+    assert config.options["top_k"] == 2
+    assert config.options["memory"] == "run"
+    assert len(config.options) == len(search.info("pike-b").options)
+    assert search.resolve(config) == config
+
+
+@pytest.mark.parametrize("total", range(25))
+@pytest.mark.parametrize("parts", [1, 2, 3, 4, 7])
+def test_even_split_loses_nothing_and_favours_the_first(total: int, parts: int) -> None:
+    split = even_split(total, parts)
+    assert sum(split) == total
+    assert len(split) == parts
+    assert max(split) - min(split) <= 1
+    assert list(split) == sorted(split, reverse=True)
+
+
+def test_a_stuck_strategy_is_a_bug_that_is_seen() -> None:
+    class Stuck:
+        done = False
+
+        def ask(self) -> None:
+            return None
+
+    with pytest.raises(RuntimeError, match="stuck"):
+        search.drive(Stuck(), lambda step: step)  # type: ignore[arg-type, return-value]
+
+
+def test_replaying_another_run_is_refused() -> None:
+    calls = search.drive(make(queries=20), landscape(1))
+    with pytest.raises(ValueError, match="recorded"):
+        search.replay(make("pike-b:no-iba", queries=20), calls)
