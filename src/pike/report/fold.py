@@ -1,0 +1,221 @@
+"""Figures of a run computed from its journal and from nothing else.
+
+Knows how events add up: spend, verdicts, the best so far against queries, money and time. Works on a finished, a
+stopped, a killed and a running run. Does not know pages or charts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pike.core.budget import Spend
+from pike.core.errors import UserError
+from pike.core.evaluation import Effort, Evaluation
+from pike.core.events import (
+    Admitted,
+    Asked,
+    Entry,
+    Event,
+    Finished,
+    Judged,
+    Proposed,
+    QueryAnswered,
+    QueryFailed,
+    QuerySent,
+    Resumed,
+    RunStarted,
+    Stopped,
+    Told,
+)
+from pike.core.query import Answer
+from pike.core.step import Role, Step
+from pike.report.summary import Entrant, Point, RoleSpend, RunSummary, State
+from pike.store import read
+
+
+def summarise(folder: Path) -> RunSummary:
+    """The figures of the run in `folder`, which may still be running.
+
+    Raises:
+        UserError: there is no run in `folder`, or nothing has been written to its journal yet.
+        StoreError: the journal cannot be read.
+    """
+    return fold(read(folder), str(folder))
+
+
+def fold(entries: Iterable[Entry], name: str = "the journal") -> RunSummary:
+    """The figures of a sequence of journal entries.
+
+    Raises:
+        UserError: the sequence does not begin with the start of a run.
+    """
+    fold_ = _Fold()
+    for entry in entries:
+        fold_.take(entry)
+    if fold_.started is None:
+        raise UserError(f"The run in {name} has not begun: its journal holds no start; run it again")
+    return fold_.summary(fold_.started)
+
+
+@dataclass(slots=True)
+class _Fold:
+    """The running totals while a journal is read."""
+
+    started: RunStarted | None = None
+    state: State = State.UNFINISHED
+    stop_reason: str = ""
+    started_at: float = 0.0
+    last_at: float = 0.0
+    seconds: float = 0.0
+    resumed: int = 0
+    spend: Spend = field(default_factory=Spend)
+    known_queries: int = 0
+    open_calls: dict[tuple[int, int], float] = field(default_factory=dict)
+    lost_calls: list[float] = field(default_factory=list)
+    roles: dict[Role, RoleSpend] = field(default_factory=dict)
+    steps: dict[int, Step] = field(default_factory=dict)
+    proposed: set[int] = field(default_factory=set)
+    entrants: dict[str, Entrant] = field(default_factory=dict)
+    points: list[Point] = field(default_factory=list)
+    failures: list[tuple[Step, str]] = field(default_factory=list)
+    ideas: tuple[str, ...] = ()
+    winner: str | None = None
+
+    def take(self, entry: Entry) -> None:
+        event = entry.event
+        if self.started is None:
+            self.started_at = entry.at_seconds
+        elif not isinstance(event, Resumed):
+            self.seconds += max(0.0, entry.at_seconds - self.last_at)
+        self.last_at = entry.at_seconds
+        self._life(event)
+        self._search(event)
+        self._calls(event)
+
+    def _life(self, event: Event) -> None:
+        match event:
+            case RunStarted():
+                self.started = event
+            case Resumed():
+                self.resumed += 1
+                # The attempt numbers start anew: what the dead process had sent is out of sight, not in flight.
+                self.lost_calls.extend(self.open_calls.values())
+                self.open_calls.clear()
+                self.state, self.stop_reason = State.UNFINISHED, ""
+            case Stopped(reason=reason):
+                self.state, self.stop_reason = State.STOPPED, reason
+            case Finished(best=best):
+                self.state, self.winner = State.FINISHED, best
+            case _:
+                pass
+
+    def _search(self, event: Event) -> None:
+        match event:
+            case Admitted(candidate=candidate, evaluation=evaluation):
+                self.entrants[candidate.id] = Entrant(candidate, None, evaluation)
+                self._place(candidate.id, evaluation)
+            case Asked(step=step):
+                self.steps[step.id] = step
+                self.spend += Spend(queries=step.queries)
+            case Proposed(step_id=step_id, candidate=candidate):
+                self.proposed.add(step_id)
+                self.entrants[candidate.id] = Entrant(candidate, self.steps.get(step_id))
+            case Judged(candidate_id=candidate_id, evaluation=evaluation, effort=effort):
+                self._judged(candidate_id, evaluation, effort)
+            case Told(step_id=step_id) if step_id in self.steps:
+                self._told(event, self.steps[step_id])
+            case _:
+                pass
+
+    def _judged(self, candidate_id: str, evaluation: Evaluation, effort: Effort) -> None:
+        entrant = self.entrants.get(candidate_id)
+        if entrant is None:
+            return
+        if effort is Effort.FINAL:
+            self.entrants[candidate_id] = replace(entrant, final=evaluation)
+            return
+        if entrant.search is None and entrant.step is not None:
+            self.known_queries += entrant.step.queries
+        self.entrants[candidate_id] = replace(entrant, search=evaluation)
+        self._place(candidate_id, evaluation)
+
+    def _place(self, candidate_id: str, evaluation: Evaluation) -> None:
+        if evaluation.timing is None:
+            return
+        speedup = evaluation.timing.speedup
+        best = max(speedup, self.points[-1].best if self.points else speedup)
+        self.points.append(Point(candidate_id, speedup, best, self.known_queries, self.spend.usd, self.seconds))
+
+    def _told(self, told: Told, step: Step) -> None:
+        self.ideas = self.ideas or told.ideas
+        if step.id not in self.proposed:
+            self.known_queries += step.queries
+        if told.failure:
+            self.failures.append((step, told.failure))
+
+    def _calls(self, event: Event) -> None:
+        match event:
+            case QuerySent(query=query, attempt=attempt, reserved_usd=usd):
+                self.open_calls[query.step_id, attempt] = usd or 0.0
+                self.roles.setdefault(query.role, RoleSpend(query.role))
+            case QueryAnswered(step_id=step_id, attempt=attempt, answer=answer) if step_id in self.steps:
+                self.open_calls.pop((step_id, attempt), None)
+                role = self.steps[step_id].role
+                self.roles[role] = _with_answer(self.roles.get(role, RoleSpend(role)), answer)
+                tokens = answer.input_tokens + answer.output_tokens
+                self.spend += Spend(0, answer.usd or 0.0, tokens, int(answer.usd is None))
+            case QueryFailed(step_id=step_id, attempt=attempt) if step_id in self.steps:
+                self.open_calls.pop((step_id, attempt), None)
+                role = self.steps[step_id].role
+                known = self.roles.get(role, RoleSpend(role))
+                self.roles[role] = replace(known, failed=known.failed + 1)
+            case _:
+                pass
+
+    def summary(self, started: RunStarted) -> RunSummary:
+        entrants = tuple(self.entrants.values())
+        finals = [e for e in entrants if e.final is not None]
+        return RunSummary(
+            task=started.task,
+            config=started.config,
+            device=started.device,
+            pike_version=started.pike_version,
+            state=self.state,
+            stop_reason=self.stop_reason,
+            started_at=self.started_at,
+            seconds=self.seconds,
+            resumed=self.resumed,
+            rounds=1 + max((step.round for step in self.steps.values()), default=-1),
+            spend=self.spend,
+            unanswered=len(self.open_calls) + len(self.lost_calls),
+            unanswered_usd=sum(self.open_calls.values()) + sum(self.lost_calls),
+            roles=tuple(self.roles[role] for role in Role if role in self.roles),
+            entrants=entrants,
+            points=tuple(self.points),
+            failures=tuple(self.failures),
+            ideas=self.ideas,
+            best=self._best(entrants),
+            finalists=tuple(sorted(finals, key=lambda e: e.speedup, reverse=True)),
+        )
+
+    def _best(self, entrants: tuple[Entrant, ...]) -> Entrant | None:
+        if self.state is State.FINISHED:
+            return self.entrants.get(self.winner) if self.winner else None
+        valid = [e for e in entrants if e.verdict and e.verdict.valid]
+        return max(valid, key=lambda e: e.speedup, default=None)
+
+
+def _with_answer(spend: RoleSpend, answer: Answer) -> RoleSpend:
+    seen = spend.models if answer.model in ("", *spend.models) else (*spend.models, answer.model)
+    return replace(
+        spend,
+        calls=spend.calls + 1,
+        input_tokens=spend.input_tokens + answer.input_tokens,
+        output_tokens=spend.output_tokens + answer.output_tokens,
+        thinking_tokens=spend.thinking_tokens + answer.thinking_tokens,
+        usd=spend.usd + (answer.usd or 0.0),
+        unpriced=spend.unpriced + int(answer.usd is None),
+        models=seen,
+    )

@@ -1,0 +1,170 @@
+"""What happened in a run, as records: candidates with their verdicts, points of the trajectory, spend, the best.
+
+Knows the figures and what each means. Does not know how they are computed from a journal (`fold`) or shown (`page`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pike.core.budget import Spend
+from pike.core.config import RunConfig
+from pike.core.device import DeviceFacts
+from pike.core.evaluation import Evaluation, Status
+from pike.core.step import Candidate, Role, Step
+from pike.core.task import Task
+
+
+class State(StrEnum):
+    """How far a run got."""
+
+    FINISHED = "finished"
+    """The best candidates were measured again and the result stands."""
+    STOPPED = "stopped"
+    """It was stopped on purpose and can be resumed."""
+    UNFINISHED = "unfinished"
+    """It is still running, or its process died; it can be resumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entrant:
+    """One candidate with everything the run learnt about it.
+
+    Attributes:
+        candidate: the rewrite.
+        step: the decision that brought it, None for a seed admitted from outside.
+        search: the verdict during the search, None while it is out.
+        final: the verdict of the thorough measurement at the end, None unless it was a finalist.
+    """
+
+    candidate: Candidate
+    step: Step | None = None
+    search: Evaluation | None = None
+    final: Evaluation | None = None
+
+    @property
+    def verdict(self) -> Evaluation | None:
+        """The verdict that counts: the final one where there is one."""
+        return self.final or self.search
+
+    @property
+    def speedup(self) -> float:
+        """The speedup that counts, 0 where there is none."""
+        return (self.verdict.speedup if self.verdict else None) or 0.0
+
+    @property
+    def derived_from(self) -> str:
+        """Id of the candidate whose text it continues: the failing one for a fix, else its parent."""
+        return (self.step.failing if self.step else None) or self.candidate.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A valid search verdict, placed by what had been spent when it came in.
+
+    Attributes:
+        candidate_id: whose verdict it is.
+        speedup: its speedup over the original during the search.
+        best: the highest speedup up to here.
+        queries: budgeted queries whose outcome was known by then.
+        usd: known money spent by then, the calls still in flight excluded.
+        seconds: running time by then, the pauses between processes excluded.
+    """
+
+    candidate_id: str
+    speedup: float
+    best: float
+    queries: int
+    usd: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RoleSpend:
+    """What one role's calls cost: `calls` answered, `failed` attempts that brought nothing, tokens and money."""
+
+    role: Role
+    calls: int = 0
+    failed: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    thinking_tokens: int = 0
+    usd: float = 0.0
+    unpriced: int = 0
+    models: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """A run in figures.
+
+    Attributes:
+        task: the problem.
+        config: everything that decided the run.
+        device: where candidates ran.
+        pike_version: the version that started it.
+        state: how far it got.
+        stop_reason: why asking stopped, empty while it has not.
+        started_at: Unix seconds of the first entry.
+        seconds: running time, the pauses between processes excluded.
+        resumed: how many times a later process continued it.
+        rounds: search rounds begun.
+        spend: what was spent; its queries are those that the strategy asked.
+        unanswered: calls that were sent and have no outcome in the journal: in flight, or lost with a process.
+        unanswered_usd: the most that those may have cost, as far as prices are known; not part of `spend`.
+        roles: spend by role, without the roles that were never called.
+        entrants: every candidate in order of appearance.
+        points: the valid search verdicts in order of time.
+        failures: (step, why nothing came) in order.
+        ideas: what brainstorming brought, best first.
+        best: the winner of a finished run, else the best so far, None without a valid candidate.
+        finalists: the candidates measured again at the end, fastest first.
+    """
+
+    task: Task
+    config: RunConfig
+    device: DeviceFacts
+    pike_version: str
+    state: State
+    stop_reason: str
+    started_at: float
+    seconds: float
+    resumed: int
+    rounds: int
+    spend: Spend
+    unanswered: int
+    unanswered_usd: float
+    roles: tuple[RoleSpend, ...]
+    entrants: tuple[Entrant, ...]
+    points: tuple[Point, ...]
+    failures: tuple[tuple[Step, str], ...]
+    ideas: tuple[str, ...]
+    best: Entrant | None
+    finalists: tuple[Entrant, ...]
+
+    @property
+    def statuses(self) -> tuple[tuple[Status, int], ...]:
+        """How many candidates the search judged with each status, in the order of `Status`, zeros left out."""
+        counts = Counter(entrant.search.status for entrant in self.entrants if entrant.search)
+        return tuple((status, counts[status]) for status in Status if counts[status])
+
+    @property
+    def fix_attempts(self) -> tuple[tuple[int, int], ...]:
+        """(fix attempts, valid solutions that needed them), 0 attempts first; seeds from outside left out."""
+        valid = [entrant for entrant in self.entrants if entrant.step and entrant.search and entrant.search.valid]
+        counts = Counter(entrant.step.attempt for entrant in valid if entrant.step)
+        return tuple(sorted(counts.items()))
+
+    @property
+    def never_valid(self) -> int:
+        """How many samples were judged and never became valid, fixes included."""
+        judged = [entrant for entrant in self.entrants if entrant.step and entrant.search]
+        samples = {(e.step.round, e.step.sample) for e in judged if e.step}
+        good = {(e.step.round, e.step.sample) for e in judged if e.step and e.search and e.search.valid}
+        return len(samples - good)
+
+    def entrant(self, candidate_id: str) -> Entrant | None:
+        """The entrant with this candidate id, None if there is none."""
+        return next((e for e in self.entrants if e.candidate.id == candidate_id), None)

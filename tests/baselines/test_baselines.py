@@ -1,0 +1,118 @@
+"""Every baseline is a real candidate: the real judge accepts it on both shapes of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import cloudpickle
+import pytest
+import torch
+
+from pike.baselines import BASELINES, COMPILE, EAGER, for_device, measure, source
+from pike.core.device import DeviceFacts
+from pike.core.evaluation import Effort, EvaluateOptions, Evaluation, EvaluationRequest, Status, Weights
+from pike.core.task import Task, TaskKind
+from pike.evaluate.client import JudgeClient
+
+SOURCE = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.linear = torch.nn.Linear(width, width)
+
+    def forward(self, x):
+        return torch.tanh(self.linear(x)) * 2
+
+
+def get_inputs():
+    return [torch.randn(64, 256)]
+
+
+def get_init_inputs():
+    return [256]
+"""
+SHORT = EvaluateOptions(device="cpu", max_timing_seconds=1.5, timeout_seconds=120, threads=1)
+CORRECT = {Status.VALID, Status.UNTRUSTED_TIMING}
+"""Verdicts on a right answer; a busy machine can spoil the clock, which is not what is tested here."""
+
+
+@pytest.fixture
+def source_task() -> Task:
+    return Task("test/linear", "linear", TaskKind.SOURCE, SOURCE, "linear.py")
+
+
+@pytest.fixture
+def module_task(tmp_path: Path) -> Task:
+    module = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU())
+    payload = tmp_path / "task.pkl"
+    content = {"module": module, "args": (torch.randn(32, 64),), "kwargs": {}, "make_inputs": None}
+    payload.write_bytes(cloudpickle.dumps(content))
+    return Task("module/seq", "seq", TaskKind.MODULE, "", "test", str(payload))
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[JudgeClient]:
+    client = JudgeClient()
+    yield client
+    client.close()
+
+
+def test_eager_gets_the_weights_by_state_dict(judge: JudgeClient, source_task: Task) -> None:
+    (eager,) = measure(judge, source_task, SHORT, [EAGER], Effort.SEARCH)
+    assert eager.evaluation.status in CORRECT, eager.evaluation.reason
+    assert eager.evaluation.weights is Weights.STATE_DICT
+
+
+@pytest.mark.slow
+def test_torch_compile_is_valid_on_a_source_task(judge: JudgeClient, source_task: Task) -> None:
+    (compiled,) = measure(judge, source_task, SHORT, [COMPILE], Effort.SEARCH)
+    assert compiled.evaluation.status in CORRECT, compiled.evaluation.reason
+
+
+def test_eager_gets_a_live_module_through_from_reference(judge: JudgeClient, module_task: Task) -> None:
+    (eager,) = measure(judge, module_task, SHORT, [EAGER], Effort.SEARCH)
+    assert eager.evaluation.status in CORRECT, eager.evaluation.reason
+    assert eager.evaluation.weights is Weights.FROM_REFERENCE
+
+
+def test_compiling_really_happens(source_task: Task) -> None:
+    namespace: dict[str, object] = {}
+    exec(source(COMPILE, source_task), namespace)
+    model = namespace["ModelNew"](8)  # type: ignore[operator]
+    assert model._compiled_call_impl is not None
+    assert namespace["Model"](8)._compiled_call_impl is None  # type: ignore[operator]
+
+
+class RecordingJudge:
+    """Answers at once and remembers what was asked."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.asked: list[EvaluationRequest] = []
+
+    def facts(self, device: str) -> DeviceFacts:
+        return DeviceFacts(self.device, "test")
+
+    def evaluate(self, request: EvaluationRequest, on_stage: object = None) -> Evaluation:
+        self.asked.append(request)
+        return Evaluation(Status.BUILD_ERROR, "no compiler")
+
+
+def test_cuda_graph_modes_are_left_out_on_a_cpu(source_task: Task) -> None:
+    cpu, cuda = RecordingJudge("cpu"), RecordingJudge("cuda:0")
+    on_cpu = [m.baseline.name for m in measure(cpu, source_task, EvaluateOptions())]
+    on_cuda = [m.baseline.name for m in measure(cuda, source_task, EvaluateOptions())]
+    assert on_cpu == [b.name for b in for_device(False)] == ["eager", "compile", "compile:max-autotune"]
+    assert on_cuda == [b.name for b in BASELINES]
+    assert {request.effort for request in cuda.asked} == {Effort.FINAL}
+
+
+def test_verdicts_come_one_by_one(source_task: Task) -> None:
+    judge = RecordingJudge("cpu")
+    verdicts = measure(judge, source_task, EvaluateOptions())
+    next(verdicts)
+    assert len(judge.asked) == 1
