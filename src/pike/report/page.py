@@ -14,10 +14,10 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from pike.core import figures
 from pike.core.codec import encode
 from pike.core.errors import StoreError, UserError
 from pike.core.step import ORIGINAL
-from pike.report import words
 from pike.report.chart import Chart, Mark, draw
 from pike.report.fold import summarise
 from pike.report.lineage import lineage
@@ -103,7 +103,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     names = ("ms", "times", "interval", "usd", "error", "duration", "count", "moment", "plural")
-    environment.filters.update({name: getattr(words, name) for name in names})
+    environment.filters.update({name: getattr(figures, name) for name in names})
     environment.filters["line_kind"] = _line_kind
     return environment
 
@@ -124,7 +124,7 @@ class _Axis:
     field: str
     spent: float
     unit: float = 1.0
-    format: Callable[[float], str] = words.count
+    format: Callable[[float], str] = figures.count
 
 
 def _charts(summary: RunSummary) -> list[tuple[str, Markup]]:
@@ -149,7 +149,7 @@ def _chart(summary: RunSummary, axis: _Axis) -> Chart:
     marks = tuple(_mark(summary, point, getattr(point, axis.field) / axis.unit, winner) for point in summary.points)
     final = summary.best.final.timing if summary.best and summary.best.final else None
     return Chart(
-        label=f"Best speedup so far against {axis.label}; reaches {words.times(summary.points[-1].best)}",
+        label=f"Best speedup so far against {axis.label}; reaches {figures.times(summary.points[-1].best)}",
         x_label=axis.label,
         y_label="speedup",
         x_end=max(axis.spent / axis.unit, max(mark.x for mark in marks)),
@@ -163,5 +163,5 @@ def _chart(summary: RunSummary, axis: _Axis) -> Chart:
 def _mark(summary: RunSummary, point: Point, x: float, winner: str) -> Mark:
     entrant = summary.entrant(point.candidate_id)
     author = entrant.candidate.author if entrant else ""
-    name = f"{point.candidate_id} {author}: {words.times(point.speedup)}"
+    name = f"{point.candidate_id} {author}: {figures.times(point.speedup)}"
     return Mark(x, point.speedup, name, point.candidate_id == winner)

@@ -42,7 +42,7 @@ def duration(seconds: float | None) -> str:
     """A duration: `4.2 s`, `3 min 12 s`, `2 h 05 min`."""
     if seconds is None:
         return NOTHING
-    if seconds < 60:
+    if seconds < 59.95:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
