@@ -1,0 +1,152 @@
+"""Long texts of a journal, each in a plain file named by its SHA-256.
+
+Knows how texts leave a JSON value and come back, and how a file becomes durable. Does not know events or SQLite.
+A blob file exists only with its full content: it is written under another name, synced and renamed. Only the holder of
+the run's lock writes, so one name for unfinished files is enough, and a crash leaves at most one behind.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pike.core.errors import StoreError
+
+INLINE_CHARACTERS = 512
+"""Longer strings are moved into a blob."""
+REFERENCE = "$blob"
+"""The key of the one-field object that stands for a moved string."""
+_UNFINISHED = "unfinished"
+_SURROGATES = "surrogatepass"
+
+
+class Blobs:
+    """The folder of blobs of one run."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._durable: set[str] = set()
+
+    def put(self, contents: Mapping[str, bytes]) -> None:
+        """Make contents durable under their digests; those that are there already cost nothing.
+
+        Raises:
+            OSError: the disk refused; nothing half-written carries a digest's name.
+        """
+        changed: set[Path] = set()
+        for digest, content in contents.items():
+            if digest not in self._durable:
+                changed |= self._write(self.path(digest), content)
+        for folder in changed:
+            sync_folder(folder)
+        self._durable.update(contents)
+
+    def get(self, digest: str) -> str:
+        """The text under a digest.
+
+        Raises:
+            StoreError: it is missing or damaged.
+        """
+        path = self.path(digest)
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            raise StoreError(f"The journal refers to '{path}', which is missing") from None
+        except OSError as error:
+            raise StoreError(f"'{path}' cannot be read: {error.strerror or error}") from error
+        if digest_of(content) != digest:
+            raise StoreError(f"'{path}' is damaged: its content does not match its name")
+        return content.decode("utf-8", _SURROGATES)
+
+    def path(self, digest: str) -> Path:
+        """Where the text of a digest is, or would be."""
+        return self._folder / digest[:2] / digest
+
+    def digests(self) -> Iterator[str]:
+        """Every digest that has a file."""
+        return (path.name for path in self._folder.glob("??/*"))
+
+    def _write(self, path: Path, content: bytes) -> set[Path]:
+        """Write one blob; returns the folders that must be synced for it to survive a power cut."""
+        if path.is_file() and path.stat().st_size == len(content):
+            return {path.parent}
+        changed = {path.parent}
+        if not path.parent.is_dir():
+            path.parent.mkdir(parents=True)
+            changed |= {self._folder, self._folder.parent}
+        unfinished = self._folder / _UNFINISHED
+        try:
+            with unfinished.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            unfinished.replace(path)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+        return changed
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def digest_of(content: bytes) -> str:
+    """The name of a content."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def pack(value: Any, contents: dict[str, bytes]) -> Any:
+    """A copy of a JSON value with every long string replaced by a reference.
+
+    Args:
+        value: the JSON value.
+        contents: takes the bytes of what was moved, by digest.
+
+    Raises:
+        ValueError: the value uses the reserved key itself.
+    """
+    if isinstance(value, str) and len(value) > INLINE_CHARACTERS:
+        content = value.encode("utf-8", _SURROGATES)
+        digest = digest_of(content)
+        contents[digest] = content
+        return {REFERENCE: digest}
+    if isinstance(value, list):
+        return [pack(item, contents) for item in value]
+    if isinstance(value, dict):
+        if REFERENCE in value:
+            raise ValueError(f"the key {REFERENCE!r} is reserved by the journal")
+        return {key: pack(item, contents) for key, item in value.items()}
+    return value
+
+
+def unpack(value: Any, get: Callable[[str], str]) -> Any:
+    """The JSON value that `pack` made `value` from; `get` finds the text of a digest."""
+    if isinstance(value, list):
+        return [unpack(item, get) for item in value]
+    if isinstance(value, dict):
+        if REFERENCE in value:
+            return get(value[REFERENCE])
+        return {key: unpack(item, get) for key, item in value.items()}
+    return value
+
+
+def references(value: Any) -> Iterator[str]:
+    """The digests that a packed JSON value refers to."""
+    if isinstance(value, list):
+        for item in value:
+            yield from references(item)
+    elif isinstance(value, dict):
+        if REFERENCE in value:
+            yield value[REFERENCE]
+        else:
+            for item in value.values():
+                yield from references(item)

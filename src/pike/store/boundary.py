@@ -1,0 +1,63 @@
+"""Failures of the disk and of SQLite, turned into one clear sentence.
+
+Knows which failures come from outside. Does not know what was being written; wrong use of SQLite stays the bug that
+it is.
+"""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pike.core.errors import StoreError
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_BUGS = (sqlite3.ProgrammingError, sqlite3.InterfaceError, sqlite3.IntegrityError, sqlite3.NotSupportedError)
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Failures inside become a `StoreError` about writing the run in `folder`."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(_cannot_write(folder, error.errno in _FULL, str(error.strerror or error))) from error
+    except _BUGS:
+        raise
+    except sqlite3.Error as error:
+        full = _code(error) == sqlite3.SQLITE_FULL
+        raise StoreError(_cannot_write(folder, full, str(error))) from error
+
+
+@contextmanager
+def reading(folder: Path) -> Iterator[None]:
+    """Failures inside become a `StoreError` about reading the run in `folder`."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"Run '{folder}' cannot be read: {error.strerror or error}") from error
+    except _BUGS:
+        raise
+    except sqlite3.Error as error:
+        raise StoreError(f"The journal of run '{folder}' cannot be read: {error}") from error
+
+
+def _cannot_write(folder: Path, full: bool, what: str) -> str:
+    if full:
+        return (
+            f"The disk that holds run '{folder}' is full ({what}); everything written so far is kept: "
+            f"free some space, then continue with: pike resume {folder}"
+        )
+    return (
+        f"Run '{folder}' cannot be written: {what}; everything written so far is kept: "
+        f"when the disk works again, continue with: pike resume {folder}"
+    )
+
+
+def _code(error: sqlite3.Error) -> int | None:
+    """The primary SQLite result code."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & 0xFF

@@ -1,0 +1,71 @@
+"""One writer for each run folder.
+
+Knows an advisory lock that the kernel drops with its process, so that a lock never outlives a crash. Does not know what
+is written.
+
+The lock is `flock` on a file that is never removed; what the file says is only for the message. A process made
+by a bare `fork` shares the lock; one started by `exec` (every judge) does not, as Python opens files
+close-on-exec. On NFS Linux passes `flock` to the server, but SQLite's write-ahead log needs one host: keep run
+folders on a local disk.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pike.core.errors import UserError
+from pike.store.boundary import writing
+
+LOCK_NAME = "journal.lock"
+
+
+class RunLock:
+    """The right to write one run; held until `release` or the end of the process."""
+
+    def __init__(self, folder: Path, now_seconds: float) -> None:
+        """Take the lock.
+
+        Args:
+            folder: an existing run folder.
+            now_seconds: Unix time, told to a process that is refused.
+
+        Raises:
+            UserError: another holder has it; the message names it.
+            StoreError: the lock file cannot be written.
+        """
+        with writing(folder):
+            self._descriptor = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o666)
+            try:
+                self._take(folder, now_seconds)
+            except BaseException:
+                os.close(self._descriptor)
+                raise
+
+    def release(self) -> None:
+        """Give the lock up."""
+        os.close(self._descriptor)
+
+    def _take(self, folder: Path, now_seconds: float) -> None:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"Run '{folder}' is in use by {self._holder()}: wait until it ends, or stop it, then try again"
+            ) from None
+        since = datetime.fromtimestamp(now_seconds, UTC).isoformat(timespec="seconds")
+        text = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": since})
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, text.encode(), 0)
+
+    def _holder(self) -> str:
+        """Who holds the lock, as far as the file tells (it may be half written)."""
+        try:
+            said = json.loads(os.pread(self._descriptor, 4096, 0))
+            return f"process {said['pid']} on {said['host']} since {said['since']}"
+        except (ValueError, KeyError, TypeError):
+            return "another process"
