@@ -41,6 +41,8 @@ class LlmConfig:
         timeout_seconds: limit on one call.
         max_attempts: calls per query, the first included, on transient failures.
         seed_recipes: put valid recipes into the library before the first query.
+        replay_verdicts: for `replay:RUN`, take that run's verdicts too, so that the same decisions follow; else only
+            its answers, judged anew.
     """
 
     coa: str = "none"
@@ -49,6 +51,7 @@ class LlmConfig:
     timeout_seconds: float = 600.0
     max_attempts: int = 6
     seed_recipes: bool = False
+    replay_verdicts: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,25 @@
-"""The wiring: the run loop, the ledger, executors and resume; the only place where rooms meet."""
+"""The wiring: the run loop, the ledger, executors and resume; the only place where rooms meet.
+
+Knows how the rooms below work together to carry out a run. Does not know how a run is asked for (`api`, `cli`).
+"""
+
+from pike.engine.executors import Executor, InstantExecutor, LocalExecutor, RecordedExecutor
+from pike.engine.progress import Activity, Observer, Progress
+from pike.engine.result import Finalist, RunResult
+from pike.engine.run import Wiring, read_result, resume_run, start
+
+__all__ = [
+    "Activity",
+    "Executor",
+    "Finalist",
+    "InstantExecutor",
+    "LocalExecutor",
+    "Observer",
+    "Progress",
+    "RecordedExecutor",
+    "RunResult",
+    "Wiring",
+    "read_result",
+    "resume_run",
+    "start",
+]

@@ -1,0 +1,70 @@
+"""What can be optimised, and how it becomes a task.
+
+Knows the forms in which people name a target and write example inputs. Does not know how a task is found (`tasks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pike import tasks
+from pike.core.errors import UserError
+from pike.core.task import Task
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def call_of(example_inputs: Any) -> Call:
+    """Example inputs as (args, kwargs): a tensor, a sequence of arguments, or a mapping of keyword arguments."""
+    if isinstance(example_inputs, Mapping):
+        return (), dict(example_inputs)
+    if isinstance(example_inputs, tuple | list):
+        return tuple(example_inputs), {}
+    return (example_inputs,), {}
+
+
+def task_of(target: Any, example_inputs: Any, folder: Callable[[], Path]) -> Task:
+    """The task that `target` names.
+
+    Args:
+        target: a task, a live module, a path, `SUITE/ID` or `package.module:callable`.
+        example_inputs: for a live module: its example inputs, or a function without arguments that draws them.
+        folder: where a live module is kept; only called for one.
+
+    Raises:
+        UserError: nothing is found under that name, or a live module comes without inputs.
+    """
+    if isinstance(target, Task):
+        return target
+    if isinstance(target, str | Path):
+        return tasks.resolve(str(target))
+    if not _is_module(target):
+        raise UserError(
+            f"Cannot optimise a {type(target).__name__}: give a torch.nn.Module, a file, SUITE/ID or "
+            "package.module:callable"
+        )
+    if example_inputs is None:
+        raise UserError(f"The module {type(target).__name__} needs example_inputs: a tensor, a tuple or a dict of them")
+    if callable(example_inputs) and not isinstance(example_inputs, Mapping):
+        draw = example_inputs
+        args, kwargs = call_of(draw())
+        return tasks.from_module(target, args, kwargs, folder=folder(), make_inputs=lambda: call_of(draw()))
+    args, kwargs = call_of(example_inputs)
+    return tasks.from_module(target, args, kwargs, folder=folder())
+
+
+def words_for(target: Any) -> str:
+    """The target as text, for the configuration and for folder names."""
+    if isinstance(target, Task):
+        return target.id
+    if isinstance(target, str | Path):
+        return str(target)
+    return f"{type(target).__module__}:{type(target).__qualname__}"
+
+
+def _is_module(target: Any) -> bool:
+    from torch import nn
+
+    return isinstance(target, nn.Module)

@@ -1,0 +1,171 @@
+"""Judge processes on this machine, several at once.
+
+Knows how many judges there are, which are idle, and that a dead one is replaced. Does not know how a judge works
+(`evaluate`) nor what its verdict means. A judge is blocking, so each evaluation is driven from a thread; the
+judges themselves take turns on the device (leases), so several of them only overlap building with timing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Protocol, TypeVar
+
+from pike.core.config import EngineConfig
+from pike.core.device import DeviceFacts
+from pike.core.errors import InfraError, UserError
+from pike.core.evaluation import Evaluation, EvaluationRequest, Status
+from pike.engine.executors.contract import OnStage
+
+T = TypeVar("T")
+
+ATTEMPTS = 2
+"""How often one evaluation is tried when its judge dies; the second time may be the candidate's doing."""
+
+
+class Judge(Protocol):
+    """What is needed of `evaluate.client.JudgeClient`: one judge process, driven by blocking calls."""
+
+    def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
+        """The verdict; raises `InfraError` when the judge itself fails."""
+        ...
+
+    def facts(self, device: str) -> DeviceFacts:
+        """What the device is."""
+        ...
+
+    def kill(self) -> None:
+        """End the process at once; a blocked `evaluate` in another thread then raises `InfraError`."""
+        ...
+
+    def close(self) -> None:
+        """End the process in good order."""
+        ...
+
+
+def judge_count(config: EngineConfig) -> int:
+    """How many judges `config` asks for on this machine."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, config.judges or min(cores // 2, config.concurrency))
+
+
+class _Seat:
+    """Room for one judge, which is started in the seat's own thread when first needed.
+
+    `kill` may come from the loop's thread at any moment, also while the judge is being started.
+    """
+
+    def __init__(self, start: Callable[[], Judge]) -> None:
+        self._start = start
+        self._judge: Judge | None = None
+        self._killed = threading.Event()
+        self._lock = threading.Lock()
+
+    def work(self, job: Callable[[Judge], T]) -> T:
+        with self._lock:
+            if self._killed.is_set():
+                raise InfraError("the judge was stopped")
+            judge = self._judge = self._judge or self._start()
+        if self._killed.is_set():
+            judge.kill()
+            raise InfraError("the judge was stopped")
+        return job(judge)
+
+    def kill(self) -> None:
+        """End the judge; the seat is not used again."""
+        self._killed.set()
+        judge = self._judge
+        if judge is not None:
+            judge.kill()
+
+    def close(self) -> None:
+        if self._judge is not None and not self._killed.is_set():
+            self._judge.close()
+
+
+class LocalExecutor:
+    """A pool of judge processes.
+
+    Args:
+        judges: how many may work at once; they are started when first needed.
+        start: makes one judge, by default `evaluate.client.JudgeClient`.
+    """
+
+    def __init__(self, judges: int = 1, start: Callable[[], Judge] | None = None) -> None:
+        self._start = start or _start_judge
+        self._threads = ThreadPoolExecutor(judges, thread_name_prefix="pike-judge")
+        self._idle = [_Seat(self._start) for _ in range(judges)]
+        self._busy: set[_Seat] = set()
+        self._free = asyncio.Semaphore(judges)
+        self._closed = False
+
+    async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
+        """The verdict; a judge that dies is replaced and the evaluation tried once more."""
+        report = _in_loop(on_stage)
+        if on_stage is not None:
+            on_stage("waiting")
+        async with self._free:
+            reason = ""
+            for _ in range(ATTEMPTS):
+                try:
+                    return await self._with_judge(lambda judge: judge.evaluate(request, report))
+                except InfraError as error:
+                    reason = str(error)
+                if self._closed:
+                    break
+        return Evaluation(Status.INFRA_ERROR, f"The judge failed {ATTEMPTS} times: {reason}")
+
+    async def facts(self, device: str) -> DeviceFacts:
+        """What the device is, as a judge sees it (this process never touches the device)."""
+        async with self._free:
+            return await self._with_judge(lambda judge: judge.facts(device))
+
+    async def aclose(self) -> None:
+        """End every judge; one that is still working is killed."""
+        if self._closed:
+            return
+        self._closed = True
+        await asyncio.gather(*(asyncio.to_thread(seat.kill) for seat in self._busy))
+        await asyncio.gather(*(asyncio.to_thread(seat.close) for seat in self._idle))
+        await asyncio.to_thread(self._threads.shutdown)
+
+    async def _with_judge(self, job: Callable[[Judge], T]) -> T:
+        seat = self._idle.pop()
+        self._busy.add(seat)
+        healthy = False
+        try:
+            result = await asyncio.get_running_loop().run_in_executor(self._threads, seat.work, job)
+            healthy = True
+            return result
+        except UserError:
+            healthy = True
+            raise
+        finally:
+            self._busy.discard(seat)
+            self._idle.append(seat if healthy else _Seat(self._start))
+            if not healthy:
+                await asyncio.shield(asyncio.to_thread(seat.kill))
+
+
+def _in_loop(on_stage: OnStage | None) -> OnStage | None:
+    """`on_stage` made callable from a judge's thread."""
+    if on_stage is None:
+        return None
+    loop = asyncio.get_running_loop()
+
+    def report(stage: str) -> None:
+        # The loop may be closing while a killed judge reports its last stage.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(on_stage, stage)
+
+    return report
+
+
+def _start_judge() -> Judge:
+    from pike.evaluate.client import JudgeClient
+
+    return JudgeClient()

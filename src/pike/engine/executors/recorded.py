@@ -1,0 +1,66 @@
+"""Verdicts from an earlier run's journal, found by candidate source.
+
+Knows which verdicts that run reached. Does not judge anything itself.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+from pike import store
+from pike.core.device import DeviceFacts
+from pike.core.errors import UserError
+from pike.core.evaluation import Effort, Evaluation, EvaluationRequest, Status
+from pike.core.events import Admitted, Judged, Proposed, RunStarted
+from pike.engine.executors.contract import OnStage
+
+
+class RecordedExecutor:
+    """Repeats the verdicts of the run in `folder`.
+
+    Where that run judged a source more than once (a judge had failed), the verdicts come in the recorded order
+    and the last one stays.
+
+    Raises:
+        UserError: `folder` holds no run.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._device: DeviceFacts | None = None
+        self._verdicts: dict[tuple[str, Effort], list[Evaluation]] = defaultdict(list)
+        self._read()
+
+    async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
+        """The recorded verdict, or an `infra-error` that says the run never judged this source."""
+        verdicts = self._verdicts.get((request.source, request.effort))
+        if not verdicts:
+            reason = f"The recorded run {self._folder} never judged this candidate ({request.effort.value})"
+            return Evaluation(Status.INFRA_ERROR, reason)
+        return verdicts.pop(0) if len(verdicts) > 1 else verdicts[0]
+
+    async def facts(self, device: str) -> DeviceFacts:
+        """The device of the recorded run, whatever is asked for."""
+        if self._device is None:
+            raise UserError(f"The run {self._folder} has no beginning in its journal: choose another run to replay")
+        return self._device
+
+    async def aclose(self) -> None:
+        """Nothing to stop."""
+
+    def _read(self) -> None:
+        sources: dict[str, str] = {}
+        for entry in store.read(self._folder):
+            match entry.event:
+                case RunStarted(device=device):
+                    self._device = device
+                case Proposed(candidate=candidate):
+                    sources[candidate.id] = candidate.source
+                case Admitted(candidate=candidate, evaluation=evaluation):
+                    sources[candidate.id] = candidate.source
+                    self._verdicts[candidate.source, Effort.SEARCH].append(evaluation)
+                case Judged(candidate_id=id_, evaluation=evaluation, effort=effort):
+                    self._verdicts[sources[id_], effort].append(evaluation)
+                case _:
+                    pass

@@ -1,0 +1,207 @@
+"""What a run knows: a fold over its journal, the same whether the events are new or read back.
+
+Knows every candidate, verdict, step and total of one run. Does not write the journal and decides nothing. Because
+a running and a resumed engine both see the run only through this fold, they cannot disagree.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from pike.core.agent import Context
+from pike.core.config import RunConfig
+from pike.core.device import DeviceFacts
+from pike.core.evaluation import Effort, Evaluation, Status
+from pike.core.events import (
+    Admitted,
+    Asked,
+    Entry,
+    Event,
+    Finished,
+    Judged,
+    Proposed,
+    QueryAnswered,
+    Resumed,
+    RunStarted,
+    Stopped,
+    Told,
+)
+from pike.core.query import Answer
+from pike.core.step import ORIGINAL, Candidate, Solution, Step
+from pike.core.task import Task
+from pike.engine.ledger import Accounts
+
+FOR_GOOD = frozenset({"done", "queries", "money", "tokens", "hours", "exhausted"})
+"""Reasons to stop asking after which a run goes on to its finalists; after all others it can be resumed."""
+
+NOT_REUSED = frozenset({Status.INFRA_ERROR, Status.PARSE_ERROR})
+"""Verdicts that say nothing lasting about a source (a judge failed), or that are cheaper to reach again."""
+
+
+@dataclass(slots=True)
+class StepState:
+    """How far a step has come.
+
+    Attributes:
+        step: what was asked.
+        known: how many verdicts were in when it was asked.
+        reference_ms: the reference time known when it was asked.
+        candidate: what was proposed, None before.
+        told: the strategy knows its outcome.
+    """
+
+    step: Step
+    known: int
+    reference_ms: float | None
+    candidate: Candidate | None = None
+    told: bool = False
+
+
+class Memory:
+    """The state of one run.
+
+    Attributes:
+        started: the first event, None before it.
+        solutions: candidates with their search verdict, by id.
+        finals: verdicts of the re-measurement, by candidate id, in order.
+        steps: every step asked, by id.
+        answers: paid answers, by step id.
+        accounts: the totals.
+        known: candidates in order of their verdicts.
+        reference_ms: the original model's time in the first valid verdict.
+        closing: the reason for which asking stopped for good, empty while it has not.
+        stopped: the last reason to stop.
+        finished: the last event of a complete run.
+    """
+
+    def __init__(self) -> None:
+        self.started: RunStarted | None = None
+        self.solutions: dict[str, Solution] = {}
+        self.finals: dict[str, Evaluation] = {}
+        self.steps: dict[int, StepState] = {}
+        self.answers: dict[int, Answer] = {}
+        self.accounts = Accounts()
+        self.known: list[Candidate] = []
+        self.reference_ms: float | None = None
+        self.closing = ""
+        self.stopped = ""
+        self.finished: Finished | None = None
+        self.counts: Counter[Status] = Counter()
+        self.best_id: str | None = None
+        self._reusable: dict[str, Evaluation] = {}
+        self._candidates: dict[str, Candidate] = {}
+        self._ended_seconds = 0.0
+        self._session_seconds: tuple[float, float] | None = None
+
+    def replay(self, entry: Entry) -> None:
+        """Take an entry that was read back, its time included."""
+        at = entry.at_seconds
+        if isinstance(entry.event, RunStarted | Resumed) or self._session_seconds is None:
+            self._ended_seconds = self.seconds
+            self._session_seconds = (at, at)
+        else:
+            self._session_seconds = (self._session_seconds[0], at)
+        self.apply(entry.event)
+
+    def apply(self, event: Event) -> None:
+        """Take one event, in journal order."""
+        self.accounts.apply(event)
+        match event:
+            case RunStarted():
+                self.started = event
+            case Asked(step=step):
+                self.steps[step.id] = StepState(step, len(self.known), self.reference_ms)
+            case QueryAnswered(step_id=step_id, answer=answer):
+                self.answers[step_id] = answer
+            case Proposed(step_id=step_id, candidate=candidate):
+                self.steps[step_id].candidate = candidate
+                self._candidates[candidate.id] = candidate
+            case Admitted(candidate=candidate, evaluation=evaluation):
+                self._learn(candidate, evaluation)
+            case Judged(candidate_id=id_, evaluation=evaluation, effort=Effort.SEARCH):
+                self._learn(self._candidates[id_], evaluation)
+            case Judged(candidate_id=id_, evaluation=evaluation):
+                self.finals[id_] = evaluation
+            case Told(step_id=step_id):
+                self.steps[step_id].told = True
+            case Stopped(reason=reason):
+                self.stopped = reason
+                self.closing = self.closing or (reason if reason in FOR_GOOD else "")
+            case Finished():
+                self.finished = event
+            case _:
+                pass
+
+    @property
+    def task(self) -> Task:
+        """The problem."""
+        return self._begun.task
+
+    @property
+    def config(self) -> RunConfig:
+        """Everything that decides the run."""
+        return self._begun.config
+
+    @property
+    def device(self) -> DeviceFacts:
+        """Where candidates run."""
+        return self._begun.device
+
+    @property
+    def version(self) -> str:
+        """The version of PIKE that began the run."""
+        return self._begun.pike_version
+
+    @property
+    def seconds(self) -> float:
+        """Running time of the sessions that were read back, the pauses between them excluded."""
+        begin, end = self._session_seconds or (0.0, 0.0)
+        return self._ended_seconds + end - begin
+
+    @property
+    def best(self) -> Solution | None:
+        """The fastest valid candidate by its search verdict."""
+        return self.solutions[self.best_id] if self.best_id else None
+
+    def open_steps(self) -> list[StepState]:
+        """Steps whose outcome the strategy does not know, in order of asking."""
+        return [state for state in self.steps.values() if not state.told]
+
+    def verdict_on(self, source: str) -> Evaluation | None:
+        """The verdict that this run already reached on the very same source, if it may be reused."""
+        return self._reusable.get(source)
+
+    def context(self, step: Step) -> Context:
+        """What an agent may look at for `step`: what was known when it was asked, also after a resume."""
+        state = self.steps[step.id]
+        return Context(
+            task=self.task,
+            step=step,
+            device=self.device,
+            options=self.config.evaluate,
+            reference_ms=state.reference_ms,
+            seed=None if step.seed == ORIGINAL else self.solutions[step.seed],
+            failing=None if step.failing is None else self.solutions[step.failing],
+            inspirations=tuple(self.solutions[id_] for id_ in step.inspirations if id_ != ORIGINAL),
+            known=tuple(self.known[: state.known]),
+        )
+
+    @property
+    def _begun(self) -> RunStarted:
+        if self.started is None:
+            raise ValueError("the journal does not begin with RunStarted")
+        return self.started
+
+    def _learn(self, candidate: Candidate, evaluation: Evaluation) -> None:
+        self.solutions[candidate.id] = Solution(candidate, evaluation)
+        self._candidates[candidate.id] = candidate
+        self.known.append(candidate)
+        self.counts[evaluation.status] += 1
+        if candidate.source and evaluation.status not in NOT_REUSED:
+            self._reusable.setdefault(candidate.source, evaluation)
+        if evaluation.timing is not None:
+            self.reference_ms = self.reference_ms or evaluation.timing.reference_ms
+            best = self.best
+            if best is None or (best.evaluation.speedup or 0.0) < evaluation.timing.speedup:
+                self.best_id = candidate.id

@@ -1,0 +1,53 @@
+"""The original model as the engine's process sees it: what its call looks like, and what recipes may inspect.
+
+Knows how to load a task's reference on the CPU without disturbing the caller's random numbers. Never runs a candidate
+and never touches a GPU: only judges do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pike.core.task import Task
+from pike.engine.bestfile import literal
+from pike.engine.signature import Indescribable, describe
+
+if TYPE_CHECKING:
+    from pike.evaluate.reference import Reference
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """A task's own model.
+
+    Attributes:
+        reference: the model in eval mode on the CPU, its constructor arguments and its inputs.
+        call: what a call looks like (`pike.engine.signature`), None if it cannot be described.
+        init_inputs: constructor arguments as a Python literal, None if they are no literals.
+    """
+
+    reference: Reference
+    call: str | None
+    init_inputs: str | None
+
+
+def load(task: Task) -> Original:
+    """Load the original model of a task.
+
+    Raises:
+        UserError: the task's own code fails.
+    """
+    import torch
+
+    from pike.evaluate import reference as references
+
+    # The caller may be a notebook whose random numbers must not change because of us.
+    with torch.random.fork_rng(devices=()):
+        reference = references.load(task)
+        inputs: Any = reference.draw(0)
+    try:
+        call = describe(inputs.args, inputs.kwargs)
+    except Indescribable:
+        call = None
+    return Original(reference, call, literal(reference.init_inputs))
