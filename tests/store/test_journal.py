@@ -115,6 +115,20 @@ def test_an_event_that_cannot_be_written_takes_its_transaction_with_it(journal: 
     assert journal.append() == ()
 
 
+def test_an_interrupted_append_leaves_nothing_behind(tmp_path: Path) -> None:
+    interrupts = iter([False, True, False])
+
+    def clock() -> float:
+        if next(interrupts, False):
+            raise KeyboardInterrupt
+        return 1.0
+
+    with Journal.create(tmp_path, clock=clock) as journal:
+        with pytest.raises(KeyboardInterrupt):
+            journal.append(Resumed("1"))
+        assert journal.append(Resumed("2"))[0] == next(journal.entries())
+
+
 def test_threads_share_one_journal(journal: Journal) -> None:
     def work(worker: int) -> None:
         for number in range(20):
@@ -195,6 +209,16 @@ def test_a_repeated_text_repairs_a_lost_one(journal: Journal) -> None:
     with Journal.open(journal.folder) as again:
         again.append(Stopped("a" * 600))
         assert len(list(again.entries())) == 2
+
+
+def test_a_text_that_is_there_is_not_written_again(journal: Journal) -> None:
+    journal.append(Stopped("a" * 600))
+    (blob,) = (journal.folder / "blobs").glob("??/*")
+    inode = blob.stat().st_ino
+    journal.close()
+    with Journal.open(journal.folder) as again:
+        again.append(Stopped("a" * 600))
+    assert blob.stat().st_ino == inode
 
 
 def test_verify_tells_gaps_and_harmless_orphans(journal: Journal) -> None:

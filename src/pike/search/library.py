@@ -7,6 +7,7 @@ that it does not depend on which of two concurrent evaluations ended first.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -60,7 +61,7 @@ class Library:
 
     def add(self, member: Member) -> None:
         """Put a valid solution into the pool."""
-        self._pool.append(member)
+        insort(self._pool, member)
 
     def seeds(self, count: int) -> tuple[str, ...]:
         """Ids of at most `count` solutions of the pool, fastest first."""
@@ -81,8 +82,7 @@ class Library:
             self._pool.clear()
 
     def _candidates(self) -> Iterable[Member]:
-        ordered = sorted(self._pool)
-        return ordered if self._options.duplicates is Duplicates.KEEP else _without_repeats(ordered)
+        return self._pool if self._options.duplicates is Duplicates.KEEP else _without_repeats(self._pool)
 
 
 def _without_repeats(members: Iterable[Member]) -> Iterator[Member]:
