@@ -1,0 +1,82 @@
+"""The agent that asks language models: prompt, question, and what the answer holds.
+
+Knows the three roles and what each does with its answer. Does not know clients, retries or money: it is given one
+asker for each role.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+
+from pike.agents.extract import extract
+from pike.agents.fences import printable
+from pike.agents.ideas import parse_ideas
+from pike.agents.prompting import render
+from pike.core.agent import Context, Proposal
+from pike.core.query import Answer, Finish, Query
+from pike.core.step import Role, Step
+
+Asker = Callable[[Query], Awaitable[Answer]]
+"""Asks one question; the engine wraps the ledger and the retries around it."""
+
+NOTE_CHARACTERS = 120
+_COMMENT = re.compile(r"\A(?:#!.*\n)?\s*(?:#+\s*|(?:[rR]?\"\"\"|''')\s*)(.+)")
+
+
+class LlmAgent:
+    """Answers steps by asking language models.
+
+    Args:
+        askers: who is asked, by role.
+    """
+
+    def __init__(self, askers: Mapping[Role, Asker]) -> None:
+        self._askers = dict(askers)
+
+    async def act(self, context: Context) -> Proposal:
+        """Answer one step with one query.
+
+        An answer without a usable file is a proposal with `refused`, an unusable list of ideas one without
+        ideas, and a model that declines one with `failure`.
+
+        Raises:
+            ProviderError: the model could not be reached after all retries.
+        """
+        answer = await self._askers[context.step.role](query_for(context))
+        match context.step.role:
+            case Role.BRAINSTORM:
+                return _read_ideas(answer)
+            case Role.OPTIMISE | Role.FIX:
+                return _read_candidate(context.step, answer)
+
+
+def query_for(context: Context) -> Query:
+    """The question of a step."""
+    step, prompt = context.step, render(context)
+    return Query(step.id, step.role, prompt.system, prompt.user, step.temperature, step.max_output_tokens)
+
+
+def _read_ideas(answer: Answer) -> Proposal:
+    ideas = parse_ideas(answer.text)
+    return Proposal(ideas=ideas, author=answer.model, note=f"{len(ideas)} ideas")
+
+
+def _read_candidate(step: Step, answer: Answer) -> Proposal:
+    if answer.finish is Finish.REFUSED:
+        return Proposal(author=answer.model, failure=f"{answer.model or 'the model'} declined to answer")
+    found = extract(answer.text, answer.finish)
+    note = _note(step, found.source)
+    return Proposal(source=found.source, author=answer.model, note=note, refused=found.refused)
+
+
+def _note(step: Step, source: str) -> str:
+    """One line on what the candidate tries: the idea it carries out, or what its own first comment says."""
+    comment = _COMMENT.match(source)
+    text = comment[1].strip("\"' ") if comment else ""
+    if step.idea:
+        text = step.idea.strip().partition("\n")[0]
+    if step.role is Role.FIX:
+        text = f"fix {step.attempt} of {step.failing}" + (f": {text}" if text else "")
+    line = " ".join(printable(text).split())
+    return line if len(line) <= NOTE_CHARACTERS else line[: NOTE_CHARACTERS - 1] + "…"

@@ -1,0 +1,106 @@
+"""What the tests of the agents look at: devices, tasks, solutions and contexts."""
+
+import dataclasses
+
+from pike.core.agent import Context
+from pike.core.device import DeviceFacts
+from pike.core.evaluation import EvaluateOptions, Evaluation, OutputError, Precision, Status, Timing, Tolerance
+from pike.core.step import Candidate, Role, Solution, Step
+from pike.core.task import Task, TaskKind
+
+CPU = DeviceFacts(
+    "cpu",
+    "AMD EPYC 7B13",
+    memory_bytes=16 << 30,
+    threads=2,
+    l2_bytes=32 << 20,
+    compilers=("g++", "ninja"),
+    versions=(("python", "3.11.9"), ("torch", "2.13.0+cpu")),
+)
+H100 = DeviceFacts(
+    "cuda:0",
+    "NVIDIA H100 80GB HBM3",
+    memory_bytes=80 << 30,
+    threads=16,
+    capability="9.0",
+    multiprocessors=132,
+    l2_bytes=50 << 20,
+    shared_bytes_per_block=232_448,
+    registers_per_block=65_536,
+    compilers=("g++", "nvcc", "ninja", "triton"),
+    versions=(("python", "3.11.9"), ("torch", "2.11.0+cu130"), ("triton", "3.7.0"), ("cuda", "13.0")),
+)
+
+MODEL = '''import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    """A linear layer and a ReLU."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+
+    def forward(self, x):
+        return torch.relu(self.linear(x))
+
+
+def get_inputs():
+    return [torch.randn(64, 1024)]
+
+
+def get_init_inputs():
+    return [1024]
+'''
+SOURCE_TASK = Task("demo/mlp", "mlp", TaskKind.SOURCE, MODEL, "mlp.py")
+MODULE_TASK = Task(
+    "live/encoder", "encoder", TaskKind.MODULE, "# torch.nn.TransformerEncoder\nEncoder(layers=2)\n", "live", "/x"
+)
+
+CANDIDATE = "# fused in one kernel\nimport torch\n\n\nclass ModelNew(torch.nn.Module):\n    pass\n"
+
+
+def solved(name="c3", source=CANDIDATE, candidate_ms=0.5):
+    timing = Timing(1.25, candidate_ms, 1.25 / candidate_ms, (2.4, 2.6), 30, 300, 0.01)
+    return Solution(Candidate(name, source), Evaluation(Status.VALID, timing=timing))
+
+
+def refused(status=Status.BUILD_ERROR, reason="nvcc failed", log="", error=None, source=CANDIDATE):
+    return Solution(Candidate("c4", source), Evaluation(status, reason, error=error, log=log))
+
+
+def make(role=Role.OPTIMISE, device=CPU, task=SOURCE_TASK, options=None, **parts):
+    """A context; every part can be replaced."""
+    step = Step(7, role, **parts.pop("step", {}))
+    return Context(task=task, step=step, device=device, options=options or EvaluateOptions(), **parts)
+
+
+def golden_contexts():
+    """The prompts that are kept as files, by name."""
+    half = EvaluateOptions(tolerance=Tolerance.PAPER, precision=Precision.HALF)
+    tf32 = EvaluateOptions(precision=Precision.TF32)
+    log = '--- stdout ---\nautotuning 1 of 3\n--- stderr ---\nkernel.cu(12): error: identifier "foo" is undefined\n'
+    wrong = OutputError(0.02, 0.003, 1e-5, 1e-6)
+    optimise, fix = Role.OPTIMISE, Role.FIX
+    return {
+        "iba-source-cpu": make(Role.BRAINSTORM, reference_ms=1.25),
+        "iba-source-cuda": make(Role.BRAINSTORM, H100, options=half),
+        "iba-module-cuda": make(Role.BRAINSTORM, H100, MODULE_TASK),
+        "coa-source-cpu-idea": make(step={"idea": "Fuse the ReLU into the product."}, reference_ms=1.25),
+        "coa-source-cuda-seed": make(device=H100, options=tf32, seed=solved(), reference_ms=1.25),
+        "coa-source-cuda-inspirations": make(
+            device=H100, seed=solved(), inspirations=(solved("c5", candidate_ms=0.8), solved("c6", candidate_ms=1.0))
+        ),
+        "coa-module-cpu-seed": make(task=MODULE_TASK, seed=solved(), reference_ms=1.25),
+        "coa-module-cuda-idea": make(device=H100, task=MODULE_TASK, options=half, step={"idea": "Use CUDA graphs."}),
+        "efa-source-cuda-build": make(fix, H100, failing=refused(log=log), reference_ms=1.25),
+        "efa-source-cpu-wrong": make(
+            fix, failing=refused(Status.WRONG_OUTPUT, "output 0: max error 0.02", error=wrong), reference_ms=1.25
+        ),
+        "efa-module-cuda-timeout": make(
+            fix, H100, MODULE_TASK, failing=refused(Status.TIMEOUT, "stopped", log="tuning")
+        ),
+        "efa-source-cpu-nothing": make(fix, failing=refused(Status.PARSE_ERROR, "the answer holds no code", source="")),
+        "coa-source-cpu-bare": make(optimise, dataclasses.replace(CPU, compilers=())),
+    }
