@@ -1,1 +1,4 @@
-"""The verbs of PIKE for the terminal."""
+"""The `pike` command line.
+
+Knows terminals. Does not know how anything is done (`api`).
+"""

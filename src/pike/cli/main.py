@@ -1,0 +1,83 @@
+"""The `pike` command: its verbs, and what becomes of an error.
+
+Knows exit codes: 0 done, 1 refused or nothing found, 2 the user's input, 3 the outside world, 130 interrupted. Does
+not know what any verb does.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+import pike
+from pike.cli import demo, judging, looking, running
+from pike.core.errors import BoundaryError, UserError
+
+USER, OUTSIDE, INTERRUPTED = 2, 3, 130
+
+app = typer.Typer(
+    name="pike",
+    help="Make PyTorch inference faster: search over rewrites of a model, judged by an evaluator that trusts none.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+app.command()(running.optimize)
+app.command()(judging.evaluate)
+app.command()(running.resume)
+app.command()(looking.report)
+app.command()(looking.tasks)
+app.command()(looking.strategies)
+app.command()(looking.estimate)
+app.command()(looking.doctor)
+app.command()(demo.demo)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"pike {pike.__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Options of the command itself."""
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code; errors that are nobody's bug become one sentence on stderr."""
+    as_json = "--json" in arguments
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(args=list(arguments), prog_name="pike", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except UserError as error:
+        return _fail(str(error), "user", USER, as_json)
+    except typer.TyperException as error:
+        return _fail(error.format_message() or "No command was given; see pike --help", "user", USER, as_json)
+    except BoundaryError as error:
+        return _fail(str(error), "outside", OUTSIDE, as_json)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("Interrupted", "interrupted", INTERRUPTED, as_json)
+
+
+def _fail(message: str, kind: str, code: int, as_json: bool) -> int:
+    sentence = message if message.rstrip().endswith((".", "!", "?")) else f"{message}."
+    sys.stderr.write(f"pike: {sentence}\n")
+    if as_json:
+        sys.stdout.write(json.dumps({"error": {"kind": kind, "message": message}}) + "\n")
+    return code

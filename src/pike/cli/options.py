@@ -1,0 +1,69 @@
+"""The options that commands share, with their help texts.
+
+Knows how options are written on the command line. Does not know what they do; `api.Options` takes their values.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Task = Annotated[
+    str,
+    typer.Argument(
+        metavar="TASK", help="A KernelBench-format file, SUITE/ID, or package.module:callable.", show_default=False
+    ),
+]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.", show_default=False)]
+Strategy = Annotated[
+    str | None, typer.Option(metavar="NAME", help="A strategy, see [b]pike strategies[/b].", show_default="pike-b")
+]
+Llm = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODEL",
+        help="Who writes candidates: openai:MODEL, anthropic:MODEL, google:MODEL, openrouter:MODEL, "
+        "openai:MODEL@http://HOST:PORT/v1, command:PROGRAM ARGS, replay:RUN, scripted:FILE, or none for recipes.",
+        show_default="none",
+    ),
+]
+EfaLlm = Annotated[str | None, typer.Option(metavar="MODEL", help="Who fixes errors.", show_default="same as --llm")]
+IbaLlm = Annotated[
+    str | None, typer.Option(metavar="MODEL", help="Who brainstorms ideas.", show_default="same as --llm")
+]
+SeedRecipes = Annotated[
+    bool | None, typer.Option("--seed-recipes", help="Start from the valid recipes, free of queries.")
+]
+QueryBudget = Annotated[int | None, typer.Option(min=0, metavar="N", help="The most queries.", show_default="300")]
+UsdBudget = Annotated[
+    float | None, typer.Option(min=0.0, metavar="USD", help="The most US dollars.", show_default="no limit")
+]
+Device = Annotated[str | None, typer.Option(metavar="DEVICE", help="auto, cpu, cuda or cuda:N.", show_default="auto")]
+Tolerance = Annotated[str | None, typer.Option(metavar="RULE", help="strict or paper.", show_default="strict")]
+Precision = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ARITHMETIC", help="Arithmetic that candidates may use: same, tf32 or half.", show_default="same"
+    ),
+]
+Concurrency = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Steps in flight at once.", show_default="10")
+]
+RunSeed = Annotated[int | None, typer.Option(metavar="N", help="The seed of every random stream.", show_default="0")]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER", help="The folder for the run.", show_default="a new one under runs/", file_okay=False
+    ),
+]
+Config = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="A TOML file of settings; options win over it.", show_default=False)
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="A.B=C", help="One setting by its path; may be repeated.", show_default=False),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on stdout.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Spend money without asking.")]

@@ -1,0 +1,152 @@
+"""A run while it goes on: a live panel on a terminal, plain lines anywhere else.
+
+Knows how a snapshot of a run looks. Does not know how a run works; it is handed snapshots.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from types import TracebackType
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from pike.api.views import Activity, Progress
+from pike.core import figures
+from pike.core.evaluation import Status
+
+MOST_ACTIVE = 12
+"""Rows of things in progress that the panel shows."""
+
+DOING = {
+    "asking": "being written",
+    "fixing": "being fixed",
+    "waiting": "waiting for a judge",
+    "parse": "judged: parsing",
+    "build": "judged: building",
+    "load": "judged: loading weights",
+    "correct": "judged: checking outputs",
+    "time": "judged: timing",
+    "recheck": "judged: checking again",
+}
+
+
+class Watcher:
+    """Shows the snapshots of one run; a context manager, and an observer of the run.
+
+    On a terminal it draws a panel that renews itself; elsewhere it writes one line for each thing that happens.
+    Snapshots may come from any thread.
+
+    Args:
+        console: where to draw; stderr, so that results can be piped.
+        clock: seconds from any origin, for the time shown.
+    """
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._clock = clock
+        self._started = clock()
+        self._latest: Progress | None = None
+        self._seen: tuple[str, ...] = ()
+        self._lock = threading.Lock()
+        self._live = Live(console=console, get_renderable=self._panel, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> Watcher:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def __call__(self, progress: Progress) -> None:
+        """Take a snapshot."""
+        with self._lock:
+            self._latest = progress
+            if not self._console.is_terminal:
+                for line in fresh(self._seen, progress.events):
+                    self._console.print(Text(f"[{self._elapsed()}] {line}  ({_standing(progress)})"), soft_wrap=True)
+            self._seen = progress.events
+
+    def _elapsed(self) -> str:
+        return figures.duration(self._clock() - self._started)
+
+    def _panel(self) -> RenderableType:
+        progress = self._latest
+        if progress is None:
+            return Text("starting ...", style="dim")
+        parts: list[RenderableType] = [_budgets(progress), Text()]
+        if progress.active:
+            parts += [_active(progress.active), Text()]
+        parts += [Text(line, style="dim", overflow="ellipsis", no_wrap=True) for line in progress.events[-5:]]
+        title = Text.assemble((progress.task, "bold"), f"  {progress.phase}, round {progress.round}  {self._elapsed()}")
+        return Panel(Group(*parts), title=title, title_align="left", subtitle=_counts(progress), subtitle_align="left")
+
+
+def fresh(seen: tuple[str, ...], now: tuple[str, ...]) -> tuple[str, ...]:
+    """The lines at the end of `now` that `seen` did not have; both are windows of one growing list."""
+    for overlap in range(min(len(seen), len(now)), 0, -1):
+        if seen[-overlap:] == now[:overlap]:
+            return now[overlap:]
+    return now
+
+
+def _standing(progress: Progress) -> str:
+    spent = f"{progress.spend.queries}/{progress.budget.queries} queries"
+    money = f", {figures.usd(progress.spend.usd)}" if progress.spend.usd else ""
+    return f"{spent}{money}, best {figures.times(progress.best_speedup)}"
+
+
+def _budgets(progress: Progress) -> Table:
+    table = Table.grid(padding=(0, 2))
+    spend, budget = progress.spend, progress.budget
+    table.add_row("queries", _bar(spend.queries, budget.queries), f"{spend.queries} of {budget.queries}")
+    if budget.usd is not None:
+        known = f"{figures.usd(spend.usd)} of {figures.usd(budget.usd)}"
+        table.add_row("money", _bar(spend.usd, budget.usd), known + _unpriced(progress))
+    elif spend.usd or spend.unpriced:
+        table.add_row("money", "", figures.usd(spend.usd) + _unpriced(progress))
+    if budget.tokens is not None:
+        known = f"{figures.count(spend.tokens)} of {figures.count(budget.tokens)}"
+        table.add_row("tokens", _bar(spend.tokens, budget.tokens), known)
+    best = Text(figures.times(progress.best_speedup), style="bold green" if progress.best_speedup else "dim")
+    source = (
+        f"{progress.best_id}, original {figures.ms(progress.reference_ms)}" if progress.best_id else "none valid yet"
+    )
+    table.add_row("best", best, Text(source))
+    return table
+
+
+def _bar(spent: float, limit: float) -> ProgressBar:
+    return ProgressBar(total=max(limit, 1e-9), completed=min(spent, limit), width=30)
+
+
+def _unpriced(progress: Progress) -> str:
+    return f" + {figures.plural(progress.spend.unpriced, 'call')} of unknown price" if progress.spend.unpriced else ""
+
+
+def _active(activities: Iterable[Activity]) -> Table:
+    rows = list(activities)
+    table = Table.grid(padding=(0, 2))
+    for activity in rows[:MOST_ACTIVE]:
+        fix = f", fix {activity.attempt}" if activity.attempt else ""
+        place = "" if activity.role is None else f"round {activity.round}, sample {activity.sample}{fix}"
+        table.add_row(Text(activity.name, style="bold"), place, DOING.get(activity.doing, activity.doing))
+    if len(rows) > MOST_ACTIVE:
+        table.add_row("", "", f"and {len(rows) - MOST_ACTIVE} more")
+    return table
+
+
+def _counts(progress: Progress) -> Text:
+    text = Text()
+    for status, number in progress.counts:
+        text.append(f" {status.value} {number} ", style="green" if status is Status.VALID else "red")
+    return text

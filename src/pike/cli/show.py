@@ -1,0 +1,175 @@
+"""Tables of results for people.
+
+Knows how verdicts, runs, estimates and checks look on a terminal. Does not know where they come from. Texts that a
+candidate or a provider may have written are printed as plain text, never as markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from pike.api import Check, Estimate
+from pike.api.views import PresetInfo, RunResult, RunSummary
+from pike.core import figures
+from pike.core.evaluation import Evaluation
+from pike.core.task import Task
+
+COMPILE_RECIPES = frozenset({"compile", "torch-compile", "torch_compile"})
+"""The recipe that is `torch.compile` and nothing else, under the names it may have."""
+NOT_MEASURED = "not measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One run in the table that ends it."""
+
+    result: RunResult
+    compiled: Evaluation | None
+
+    @property
+    def compiled_text(self) -> str:
+        """Time and speedup of plain `torch.compile`, as the search measured it."""
+        if self.compiled is None or self.compiled.timing is None:
+            return NOT_MEASURED
+        return f"{figures.ms(self.compiled.candidate_ms)} ({figures.times(self.compiled.speedup)})"
+
+
+def row_of(result: RunResult, summary: RunSummary) -> Row:
+    """The row of a run, with the verdict on plain `torch.compile` where the run has one."""
+    plain = [e for e in summary.entrants if len(e.candidate.recipes) == 1 and e.candidate.recipes[0] in COMPILE_RECIPES]
+    valid = [e.search for e in plain if e.search is not None and e.search.valid]
+    return Row(result, valid[0] if valid else None)
+
+
+def runs_table(rows: Sequence[Row]) -> Table:
+    """What runs came to, one row each."""
+    table = Table()
+    table.add_column("model", overflow="fold")
+    for name in ("eager", "torch.compile", "best", "speedup", "95 % interval", "largest error", "queries", "time"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        timing = row.result.evaluation.timing if row.result.evaluation else None
+        error = row.result.evaluation.error if row.result.evaluation else None
+        table.add_row(
+            Text(row.result.name),
+            figures.ms(timing.reference_ms if timing else None),
+            row.compiled_text,
+            figures.ms(timing.candidate_ms if timing else None),
+            Text(figures.times(row.result.speedup), style="bold green" if row.result.improved else "bold"),
+            figures.interval(timing.speedup_ci95 if timing else None),
+            figures.error(error.max_abs if error else None),
+            figures.count(row.result.spend.queries),
+            figures.duration(row.result.seconds),
+        )
+    return table
+
+
+def closing_lines(result: RunResult, page: Path) -> Iterable[Text]:
+    """What else to know at the end of a run: who won, what it cost, where the files are, how to go on."""
+    if result.best is not None:
+        yield Text(f"The best is {result.best.id} by {result.best.author}: {result.best.note}".rstrip(": "))
+        if not result.finished:
+            yield Text("Its number is the search's; a finished run measures its best candidates again.")
+        elif not result.improved:
+            yield Text("It is not faster than the original beyond the measurement's uncertainty.")
+    else:
+        yield Text("No candidate was valid; the page says what refused each.")
+    if result.spend.usd or result.spend.unpriced:
+        yield Text(f"Spent {figures.usd(result.spend.usd)} and {figures.count(result.spend.tokens)} tokens.")
+    for note in result.notes:
+        yield Text(f"{note}.", style="yellow")
+    if result.best_path is not None:
+        yield Text(f"best      {result.best_path}")
+    yield Text(f"page      {page}")
+    yield Text(f"run       {result.folder}")
+    if result.resume_command:
+        yield Text(f"Stopped: {result.stopped}. Continue with:  {result.resume_command}", style="bold")
+
+
+def verdict_table(evaluation: Evaluation) -> Table:
+    """One verdict, fact by fact."""
+    table = _facts()
+    timing, error = evaluation.timing, evaluation.error
+    table.add_row("status", Text(evaluation.status.value, style="bold green" if evaluation.valid else "bold red"))
+    if evaluation.reason:
+        table.add_row("reason", Text(evaluation.reason))
+    if timing:
+        interval = figures.interval(timing.speedup_ci95)
+        table.add_row("speedup", f"{figures.times(timing.speedup)} (95 % interval {interval})")
+        table.add_row("time", f"{figures.ms(timing.reference_ms)} → {figures.ms(timing.candidate_ms)}")
+        table.add_row("measured", f"{timing.calls} calls in {figures.plural(timing.blocks, 'block')}")
+    if error:
+        allowed = f"{figures.error(error.budget_max_abs)} and {figures.error(error.budget_rms)} allowed"
+        table.add_row("error", f"{figures.error(error.max_abs)} largest, {figures.error(error.rms)} RMS; {allowed}")
+        if error.vacuous:
+            table.add_row("", Text("vacuous: an all-zero answer would pass this tolerance", style="yellow"))
+    table.add_row("terms", f"tolerance {evaluation.tolerance.value}, precision {evaluation.precision.value}")
+    table.add_row("weights", evaluation.weights.value)
+    table.add_row("device", Text(evaluation.device))
+    table.add_row("sandbox", Text(evaluation.sandbox))
+    table.add_row("took", ", ".join(f"{stage} {figures.duration(s)}" for stage, s in evaluation.seconds))
+    return table
+
+
+def estimate_table(estimate: Estimate) -> Table:
+    """What a run would take."""
+    table = _facts()
+    if estimate.calls:
+        table.add_row("models", Text(", ".join(f"{role}: {name}" for role, name in estimate.models)))
+    table.add_row("queries", f"at most {figures.count(estimate.queries)}")
+    if estimate.calls:
+        table.add_row("calls", figures.count(estimate.calls))
+        tokens = f"{figures.count(estimate.input_tokens)} in, {figures.count(estimate.output_tokens)} out"
+        table.add_row("tokens", tokens)
+        table.add_row("money", "unknown price" if estimate.usd is None else f"about {figures.usd(estimate.usd)}")
+    table.add_row("time", f"about {figures.duration(estimate.hours * 3600)}")
+    if estimate.limited_by != "queries":
+        table.add_row("ends by", estimate.limited_by)
+    for number, assumption in enumerate(estimate.assumptions):
+        table.add_row("assuming" if number == 0 else "", Text(assumption, style="dim"))
+    return table
+
+
+def checks_table(checks: Iterable[Check]) -> Table:
+    """What works on this machine."""
+    table = Table(show_lines=False)
+    table.add_column("")
+    for name in ("what", "found", "what to do"):
+        table.add_column(name, overflow="fold")
+    for check in checks:
+        mark, style = ("yes", "green") if check.ok else ("MISSING", "bold red") if check.needed else ("no", "yellow")
+        table.add_row(Text(mark, style=style), check.name, Text(check.detail), Text(check.cure))
+    return table
+
+
+def presets_table(presets: Iterable[PresetInfo]) -> Table:
+    """The strategies by name."""
+    table = Table()
+    for name in ("strategy", "what it is", "differs by"):
+        table.add_column(name, overflow="fold")
+    for preset in presets:
+        differences = ", ".join(f"{option}={value}" for option, value in preset.differences)
+        table.add_row(Text(preset.name, style="bold"), preset.summary, Text(differences))
+    return table
+
+
+def tasks_table(tasks: Iterable[Task]) -> Table:
+    """The tasks of suites."""
+    table = Table()
+    for name in ("task", "model", "where"):
+        table.add_column(name, overflow="fold")
+    for task in tasks:
+        table.add_row(Text(task.id, style="bold"), Text(task.name), Text(task.origin, style="dim"))
+    return table
+
+
+def _facts() -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    return table
