@@ -44,8 +44,8 @@ class Bench:
         self._write_files()
         example = self._checked_example()
         self.inputs = layout_of((example.args, example.kwargs))
-        self.answers = Answers(self._reference.model, device, options.precision, example)
         self._measure_output(example)
+        self.answers = Answers(self._reference.model, device, options.precision, example)
         self.twin = self._start_twin()
 
     def draw(self, seed: int) -> Inputs:

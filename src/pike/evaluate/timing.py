@@ -20,7 +20,7 @@ from pike.evaluate.reference import Inputs
 from pike.evaluate.runner import Refused, Runner
 from pike.evaluate.stats import Ratio, median, ratio_of_blocks
 
-_CALIBRATION_CALLS = 30
+_EMPTY_CALLS_PER_BLOCK = 4
 _WARM_SECONDS, _WARM_CALLS = 0.3, 5
 _BLOCK_SECONDS, _MOST_CALLS_PER_BLOCK = 0.15, 20
 _CHILD_DISAGREES, _CHILD_SLACK_NS = 0.25, 200_000
@@ -64,9 +64,9 @@ class Kept:
 @dataclass
 class _Side:
     runner: Runner
-    blocks_ms: list[float] = field(default_factory=list)
-    calls_ms: list[float] = field(default_factory=list)
-    child_gaps_ns: list[float] = field(default_factory=list)
+    blocks_ns: list[float] = field(default_factory=list)
+    calls_ns: list[float] = field(default_factory=list)
+    child_ns: list[float] = field(default_factory=list)
 
 
 class Stopwatch:
@@ -76,7 +76,8 @@ class Stopwatch:
         self._reference, self._candidate = _Side(reference), _Side(candidate)
         self._draw = draw
         self._plan = plan
-        self._overhead_ns = 0.0
+        self._empty_ns: list[float] = []
+        self._empty_child_ns: list[float] = []
         self.kept: list[Kept] = []
         self._seen = 0
         self._chance = random.SystemRandom()
@@ -90,7 +91,6 @@ class Stopwatch:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # the judge's own threads would compete with the child's
         try:
-            self._calibrate()
             calls = max(self._warm_up(self._reference), self._warm_up(self._candidate))
             ratio = self._blocks(calls)
         finally:
@@ -100,12 +100,17 @@ class Stopwatch:
         self._check_child()
         return self._timing(ratio)
 
+    @property
+    def _overhead_ns(self) -> float:
+        """The hand-over alone: the median of all empty calls so far, which are spread over the blocks."""
+        return median(self._empty_ns)
+
     def _calibrate(self) -> None:
         runner = self._reference.runner
         packed = runner.stage(self._draw(secrets.randbits(63)))
-        self._overhead_ns = median(
-            [float(runner.call(packed, Command.NULL).wall_ns) for _ in range(_CALIBRATION_CALLS)]
-        )
+        calls = [runner.call(packed, Command.NULL) for _ in range(_EMPTY_CALLS_PER_BLOCK)]
+        self._empty_ns += [float(call.wall_ns) for call in calls]
+        self._empty_child_ns += [float(call.child_ns) for call in calls]
 
     def _warm_up(self, side: _Side) -> int:
         """Run until warm; returns how many calls fit into one block."""
@@ -120,12 +125,13 @@ class Stopwatch:
     def _blocks(self, calls: int) -> Ratio:
         started, order = time.monotonic(), (self._reference, self._candidate)
         while True:
+            self._calibrate()
             for side in order:
                 self._block(side, calls)
             order = (order[1], order[0])  # ABBA
-            ratio = ratio_of_blocks(self._reference.blocks_ms, self._candidate.blocks_ms)
-            blocks, elapsed = len(self._candidate.blocks_ms), time.monotonic() - started
-            enough = blocks >= self._plan.min_blocks and len(self._candidate.calls_ms) >= self._plan.min_calls
+            ratio = ratio_of_blocks(self._net_blocks(self._reference), self._net_blocks(self._candidate))
+            blocks, elapsed = len(self._candidate.blocks_ns), time.monotonic() - started
+            enough = blocks >= self._plan.min_blocks and len(self._candidate.calls_ns) >= self._plan.min_calls
             if enough and ratio.relative_width <= self._plan.target_width:
                 return ratio
             if blocks >= 3 and elapsed > self._plan.max_seconds:
@@ -139,23 +145,28 @@ class Stopwatch:
             times = [self._one(side, keep=side is self._candidate) for _ in range(calls)]
         finally:
             other.runner.child.thaw()
-        net = [max(ns - self._overhead_ns, _LEAST_NS) / 1e6 for ns in times]
-        side.calls_ms += net
-        side.blocks_ms.append(median(net))
+        side.calls_ns += times
+        side.blocks_ns.append(median(times))
+
+    def _net(self, wall_ns: float) -> float:
+        return max(wall_ns - self._overhead_ns, _LEAST_NS)
+
+    def _net_blocks(self, side: _Side) -> list[float]:
+        return [self._net(wall_ns) for wall_ns in side.blocks_ns]
 
     def _one(self, side: _Side, keep: bool) -> float:
         seed = secrets.randbits(63)
         packed = side.runner.stage(self._draw(seed))
         call = side.runner.call(packed)
+        kept = Kept(seed, side.runner.snapshot())  # on both sides, because copying disturbs the caches
         if keep:
-            side.child_gaps_ns.append(call.wall_ns - self._overhead_ns - call.child_ns)
-            self._keep(seed, side.runner)
+            side.child_ns.append(float(call.child_ns))
+            self._keep(kept)
         return float(call.wall_ns)
 
-    def _keep(self, seed: int, runner: Runner) -> None:
+    def _keep(self, kept: Kept) -> None:
         """Reservoir sampling, so that every timed call is equally likely to be verified; the last one always is."""
         self._seen += 1
-        kept = Kept(seed, runner.snapshot())
         self._last = kept
         if len(self.kept) < self._plan.verified_calls - 1:
             self.kept.append(kept)
@@ -165,7 +176,8 @@ class Stopwatch:
     def _check_child(self) -> None:
         if self._last not in self.kept:
             self.kept.append(self._last)
-        gap, candidate_ns = median(self._candidate.child_gaps_ns), median(self._candidate.calls_ms) * 1e6
+        candidate_ns = self._net(median(self._candidate.calls_ns))
+        gap = candidate_ns - (median(self._candidate.child_ns) - median(self._empty_child_ns))
         if abs(gap) > max(_CHILD_DISAGREES * candidate_ns, _CHILD_SLACK_NS):
             raise Refused(
                 Status.UNTRUSTED_TIMING,
@@ -179,11 +191,11 @@ class Stopwatch:
 
     def _timing(self, ratio: Ratio) -> Timing:
         return Timing(
-            reference_ms=median(self._reference.calls_ms),
-            candidate_ms=median(self._candidate.calls_ms),
+            reference_ms=self._net(median(self._reference.calls_ns)) / 1e6,
+            candidate_ms=self._net(median(self._candidate.calls_ns)) / 1e6,
             speedup=ratio.value,
             speedup_ci95=(ratio.low, ratio.high),
-            blocks=len(self._candidate.blocks_ms),
-            calls=len(self._candidate.calls_ms),
+            blocks=len(self._candidate.blocks_ns),
+            calls=len(self._candidate.calls_ns),
             overhead_ms=self._overhead_ns / 1e6,
         )

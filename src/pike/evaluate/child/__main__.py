@@ -61,8 +61,8 @@ def _obey(stub: Stub, command: Command, body: Any, fds: tuple[int, ...]) -> tupl
     if command is Command.RUN:
         return stub.run(), 0
     if command is Command.NULL:
-        stub.rest()
-    elif command is Command.BUILD:
+        return stub.rest(), 0
+    if command is Command.BUILD:
         stub.build(body)
     elif command is Command.LOAD:
         return 0, stub.load(body)

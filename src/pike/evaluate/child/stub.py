@@ -148,9 +148,11 @@ class Stub:
             self._deliver(leaves)
         return time.perf_counter_ns() - started
 
-    def rest(self) -> None:
-        """The hand-over alone, without a model: what the judge calibrates and subtracts."""
+    def rest(self) -> int:
+        """The hand-over alone, without a model: what the judge calibrates and subtracts; returns nanoseconds."""
+        started = time.perf_counter_ns()
         self._deliver(self.resting)
+        return time.perf_counter_ns() - started
 
     def _deliver(self, leaves: list[torch.Tensor]) -> None:
         for view, leaf in zip(self.outputs, leaves, strict=True):

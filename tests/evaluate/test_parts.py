@@ -1,0 +1,142 @@
+"""The parts of the judge that can be seen alone: error budget, layout, statistics, leases, devices."""
+
+import multiprocessing
+import time
+
+import pytest
+import torch
+
+from pike.core.errors import UserError
+from pike.core.evaluation import Tolerance
+from pike.evaluate import device
+from pike.evaluate.child.layout import ContractBroken, check_output, layout_of, output_layout_of, put_together, views
+from pike.evaluate.correctness import Expected, compare
+from pike.evaluate.lease import Lease
+from pike.evaluate.reference import Inputs, like
+from pike.evaluate.sandbox import choose
+from pike.evaluate.stats import ratio_of_blocks
+
+
+def expected(native: torch.Tensor, answer: torch.Tensor | None = None) -> Expected:
+    return Expected([native.double() if answer is None else answer], [native], [], True)
+
+
+def test_the_budget_scales_with_the_output_so_zeros_never_pass():
+    answer = torch.randn(100, dtype=torch.float64) * 1e-4
+    native = answer.float()
+    assert compare([native.clone()], expected(native, answer), Tolerance.STRICT).wrong == ""
+    assert compare([torch.zeros_like(native)], expected(native, answer), Tolerance.STRICT).wrong
+    published = compare([torch.zeros_like(native)], expected(native, answer), Tolerance.PAPER)
+    assert published.wrong == ""
+    assert published.error.vacuous
+
+
+def test_nan_and_infinity_pass_only_where_the_reference_has_them():
+    native = torch.tensor([1.0, float("nan"), float("inf"), -float("inf")])
+    assert compare([native.clone()], expected(native), Tolerance.STRICT).wrong == ""
+    for place, value in ((0, float("nan")), (1, 0.0), (2, -float("inf"))):
+        changed = native.clone()
+        changed[place] = value
+        assert compare([changed], expected(native), Tolerance.STRICT).wrong
+
+
+def test_one_bad_output_among_several_is_named():
+    native = [torch.randn(10), torch.randn(10)]
+    found = compare(
+        [native[0], native[1] + 1], Expected([n.double() for n in native], native, [], True), Tolerance.STRICT
+    )
+    assert found.wrong.startswith("output 1:")
+
+
+def test_a_layout_puts_inputs_back_together_in_place():
+    value = (
+        (torch.arange(6.0).reshape(2, 3), {"a": torch.tensor([True, False])}, 7),
+        {"k": torch.ones(2, 2, dtype=torch.bfloat16)},
+    )
+    layout = layout_of(value)
+    region = torch.zeros(layout.nbytes, dtype=torch.uint8)
+    made = views(region, layout)
+    args, kwargs = put_together(layout.structure, made)
+    args[0].copy_(value[0][0])
+    kwargs["k"].fill_(3)
+    assert torch.equal(views(region, layout)[0], value[0][0])
+    assert args[2] == 7
+    assert all(leaf.offset % 256 == 0 for leaf in layout.leaves)
+
+
+def test_channels_last_inputs_keep_their_strides():
+    image = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
+    assert layout_of(((image,), {})).leaves[0].stride == image.stride()
+
+
+def test_a_lazy_subclass_is_no_tensor():
+    class Lazy(torch.Tensor):
+        pass
+
+    layout = output_layout_of(torch.zeros(3))
+    with pytest.raises(ContractBroken, match="Lazy"):
+        check_output(torch.zeros(3).as_subclass(Lazy), layout, torch.device("cpu"), [])
+
+
+def test_an_interval_holds_the_planted_ratio():
+    generator = torch.Generator().manual_seed(1)
+    reference = (10 + torch.randn(40, generator=generator)).tolist()
+    candidate = (5 + 0.5 * torch.randn(40, generator=generator)).tolist()
+    found = ratio_of_blocks(reference, candidate)
+    assert found.low < 2.0 < found.high
+    assert found.low > 1.7
+
+
+def _hold(folder, kind, seconds, record):
+    lease = Lease("cpu", folder)
+    with lease.exclusive() if kind == "exclusive" else lease.shared():
+        record.put((kind, time.monotonic()))
+        time.sleep(seconds)
+        record.put((kind, time.monotonic()))
+
+
+def test_sharers_overlap_and_a_timer_is_alone(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    record = context.Queue()
+    kinds = ("shared", "shared", "exclusive")
+    workers = [context.Process(target=_hold, args=(tmp_path, kind, 0.5, record)) for kind in kinds]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    events = sorted((record.get() for _ in range(6)), key=lambda event: event[1])
+    order = [kind for kind, _ in events]
+    place = order.index("exclusive")
+    assert order[place : place + 2] == ["exclusive", "exclusive"]
+
+
+def test_a_killed_holder_leaves_no_lock(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    worker = context.Process(target=_hold, args=(tmp_path, "exclusive", 60, context.Queue()))
+    worker.start()
+    time.sleep(3)
+    worker.kill()
+    worker.join()
+    lease = Lease("cpu", tmp_path)
+    with lease.exclusive():
+        assert lease.waited_seconds < 1
+
+
+def test_resampled_inputs_are_new_but_stay_in_range():
+    example = Inputs((torch.randn(50), torch.randint(0, 9, (50,)), torch.ones(4, dtype=torch.bool), "text"), {})
+    drawn = like(example)
+    assert not torch.equal(drawn.args[0], example.args[0])
+    assert int(drawn.args[1].max()) < 9
+    assert bool(drawn.args[2].all())
+    assert drawn.args[3] == "text"
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:x", "cuda:99"])
+def test_an_impossible_device_is_the_users_error(name):
+    with pytest.raises(UserError, match=r"(?i)device"):
+        device.resolve(name)
+
+
+def test_an_unknown_sandbox_is_the_users_error():
+    with pytest.raises(UserError, match="known: auto"):
+        choose("prison")
