@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from pike.core import evaluation
+
 Task = Annotated[
     str,
     typer.Argument(
@@ -41,12 +43,9 @@ UsdBudget = Annotated[
     float | None, typer.Option(min=0.0, metavar="USD", help="The most US dollars.", show_default="no limit")
 ]
 Device = Annotated[str | None, typer.Option(metavar="DEVICE", help="auto, cpu, cuda or cuda:N.", show_default="auto")]
-Tolerance = Annotated[str | None, typer.Option(metavar="RULE", help="strict or paper.", show_default="strict")]
+Tolerance = Annotated[evaluation.Tolerance | None, typer.Option(help="The rule of correctness.", show_default="strict")]
 Precision = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ARITHMETIC", help="Arithmetic that candidates may use: same, tf32 or half.", show_default="same"
-    ),
+    evaluation.Precision | None, typer.Option(help="Arithmetic that candidates may use.", show_default="same")
 ]
 Concurrency = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Steps in flight at once.", show_default="10")
