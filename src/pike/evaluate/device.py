@@ -16,6 +16,7 @@ import torch
 
 from pike.core.device import DeviceFacts
 from pike.core.errors import UserError
+from pike.evaluate.launch import search_path
 
 
 def resolve(name: str) -> torch.device:
@@ -41,7 +42,7 @@ def facts(device: torch.device, threads: int = 0) -> DeviceFacts:
     """Everything that prompts and recipes say about a device; `threads` 0 means all that this process may use."""
     count = threads or len(os.sched_getaffinity(0))
     versions = [("python", platform.python_version()), ("torch", torch.__version__)]
-    compilers = tuple(name for name in ("g++", "clang++", "nvcc", "ninja") if shutil.which(name))
+    compilers = tuple(name for name in ("g++", "clang++", "nvcc", "ninja") if shutil.which(name, path=search_path()))
     if importlib.util.find_spec("triton"):
         compilers += ("triton",)
         versions.append(("triton", str(getattr(__import__("triton"), "__version__", ""))))

@@ -221,6 +221,11 @@ def _children_of(parent: int) -> set[int]:
     return found
 
 
+def search_path() -> str:
+    """PATH with this Python's own programs first (ninja lives there)."""
+    return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+
+
 def _python_places() -> tuple[str, ...]:
     package = str(Path(pike.__file__).parent)
     paths = [path for path in sys.path if path and os.path.isdir(path)]
@@ -235,6 +240,7 @@ def _environment(folder: Path) -> dict[str, str]:
         (caches / part).mkdir(parents=True)
     cores = len(os.sched_getaffinity(0))
     return kept | {
+        "PATH": search_path(),
         "HOME": str(folder),
         "TMPDIR": str(caches / "tmp"),
         "XDG_CACHE_HOME": str(caches / "tmp"),
