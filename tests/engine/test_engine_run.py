@@ -1,0 +1,310 @@
+"""Whole runs with a scripted model and the instant judge."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from engine_material import IDEAS, MIXED, TASK, coa, config, efa, events, wiring, write_script
+
+from pike import engine
+from pike.core.agent import Context, Proposal
+from pike.core.errors import InfraError, ProviderError, StoreError, UserError
+from pike.core.evaluation import Effort, Evaluation, EvaluationRequest, Status
+from pike.core.events import Asked, Finished, Judged, Proposed, QueryAnswered, QuerySent, RunStarted, Stopped, Told
+from pike.core.step import Role
+from pike.engine.executors import OnStage
+from pike.engine.progress import Progress
+
+
+async def test_a_run_spends_its_budget_and_reports_a_remeasured_winner(run, tmp_path: Path) -> None:
+    result = await run(MIXED, queries=20, concurrency=3)
+    assert result.finished
+    assert (result.stopped, result.spend.queries) == ("queries", 20)
+    assert result.best is not None
+    finals = {finalist.candidate_id: finalist for finalist in result.finalists}
+    assert len(finals) == 3
+    best = finals[result.best.id]
+    assert best.evaluation.speedup == max(f.evaluation.speedup or 0 for f in finals.values())
+    assert best.search_speedup < max(f.search_speedup for f in finals.values()), "the luckiest is not the best"
+    assert result.speedup == best.evaluation.speedup
+    written = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert written["speedup"] == result.speedup
+    assert result.best.source in (tmp_path / "run" / "best.py").read_text()
+
+
+async def test_the_journal_keeps_its_order_rules(run, tmp_path: Path) -> None:
+    await run(MIXED, queries=15, concurrency=4)
+    seen = events(tmp_path / "run")
+    assert isinstance(seen[0], RunStarted)
+    assert isinstance(seen[-1], Finished)
+    asked, sent, answered, proposed, judged = set[int](), set[int](), set[int](), set[str](), set[str]()
+    for event in seen:
+        match event:
+            case Asked(step=step):
+                asked.add(step.id)
+            case QuerySent(query=query):
+                assert query.step_id in asked
+                sent.add(query.step_id)
+            case QueryAnswered(step_id=step_id):
+                assert step_id in sent
+                answered.add(step_id)
+            case Proposed(step_id=step_id, candidate=candidate):
+                assert step_id in answered
+                proposed.add(candidate.id)
+            case Judged(candidate_id=id_, effort=Effort.SEARCH):
+                assert id_ in proposed
+                judged.add(id_)
+            case Told(candidate_id=str() as id_):
+                assert id_ in judged
+    assert len([event for event in seen if isinstance(event, Told)]) == len(asked)
+
+
+async def test_the_same_source_is_judged_once(run) -> None:
+    class Counting(engine.InstantExecutor):
+        sources = list[str]()
+
+        async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
+            self.sources.append(request.source)
+            return await super().evaluate(request, on_stage)
+
+    result = await run([IDEAS, coa("valid 4ms", "same")], queries=12, concurrency=4, parts={"executor": Counting()})
+    assert result.candidates == 12
+    assert len(Counting.sources) == 2, "once while searching, once as a finalist"
+
+
+async def test_an_answer_without_code_is_a_parse_error_that_gets_fixed(run) -> None:
+    answers = [IDEAS, {"role": "coa", "text": "I would rather not."}, efa("valid 2ms", "fixed")]
+    result = await run(answers, queries=2, concurrency=1, strategy="pike-b")
+    assert dict(result.counts) == {Status.PARSE_ERROR: 2} or dict(result.counts) == {
+        Status.PARSE_ERROR: 1,
+        Status.VALID: 1,
+    }
+
+
+async def test_without_any_valid_candidate_the_result_says_so(run, tmp_path: Path) -> None:
+    result = await run([IDEAS, coa("wrong-output off", "a"), efa("timeout slow", "b")], queries=8)
+    assert result.finished
+    assert result.best is None
+    assert result.speedup is None
+    assert "No candidate was valid" in result.notes
+    assert not (tmp_path / "run" / "best.py").exists()
+
+
+async def test_a_slower_winner_is_not_called_an_improvement(run) -> None:
+    result = await run([IDEAS, coa("valid 20ms", "slow")], queries=3)
+    assert result.speedup == 0.5
+    assert not result.improved
+
+
+async def test_a_finalist_that_fails_is_reported_and_the_next_one_taken(run) -> None:
+    class Fickle(engine.InstantExecutor):
+        async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
+            if request.effort is Effort.FINAL and "coa 0" in request.source:
+                return Evaluation(Status.WRONG_OUTPUT, "differs on fresh data")
+            return await super().evaluate(request, on_stage)
+
+    answers = [IDEAS, *[coa(f"valid {1 + i}ms", f"coa {i}") for i in range(5)]]
+    result = await run(answers, queries=10, finalists=2, parts={"executor": Fickle()})
+    statuses = [(finalist.evaluation.status, finalist.search_speedup) for finalist in result.finalists]
+    assert statuses == [(Status.WRONG_OUTPUT, 10.0), (Status.VALID, 5.0), (Status.VALID, pytest.approx(10 / 3))]
+    assert result.speedup == 5.0
+
+
+async def test_the_money_budget_stops_asking_and_is_never_exceeded(run) -> None:
+    price = {"input_usd_per_mtok": 0.0, "output_usd_per_mtok": 10.0}
+    answers = [IDEAS, *[coa(f"valid {2 + i}ms", f"{i}", output_tokens=32_000) for i in range(6)]]
+    result = await run(answers, queries=50, concurrency=4, usd=2.0, script=price)
+    assert result.stopped == "money"
+    assert result.finished
+    assert 1.6 < result.spend.usd <= 2.0
+    assert result.best is not None
+
+
+async def test_hours_stop_asking(run) -> None:
+    result = await run(MIXED, queries=50, max_hours=0.0)
+    assert (result.stopped, result.finished, result.candidates) == ("hours", True, 0)
+
+
+async def test_a_refused_key_stops_with_one_sentence_before_anything_is_written(tmp_path: Path) -> None:
+    name = write_script(tmp_path / "s.json", [{"text": "x"}], unpriced=True)
+    with pytest.raises(UserError, match="price"):
+        await engine.start(TASK, config(name, usd=1.0), tmp_path / "run", wiring())
+    assert not (tmp_path / "run").exists()
+
+
+async def test_a_key_refused_in_the_middle_stops_the_run_and_it_can_be_resumed(run, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="refused the key"):
+        await run([IDEAS, coa("valid 5ms", "a"), {"step": 4, "errors": [401]}], queries=10)
+    write_script(tmp_path / "run.json", [IDEAS, coa("valid 5ms", "a")])
+    result = await engine.resume_run(tmp_path / "run", wiring())
+    assert (result.finished, result.spend.queries) == (True, 10)
+
+
+async def test_a_provider_that_is_down_costs_few_queries_and_the_run_can_be_resumed(run, tmp_path: Path) -> None:
+    down = [IDEAS, coa("valid 5ms", "a"), *[{"step": step, "errors": [400]} for step in range(3, 40)]]
+    result = await run(down, queries=30)
+    assert (result.finished, result.stopped) == (False, "provider")
+    assert result.spend.queries < 8
+    assert "pike resume" in result.resume_command
+    assert result.best is not None
+    assert "NOT measured again" in (tmp_path / "run" / "best.py").read_text()
+    write_script(tmp_path / "run.json", [IDEAS, coa("valid 5ms", "a")])
+    result = await engine.resume_run(tmp_path / "run", wiring())
+    assert (result.finished, result.spend.queries) == (True, 30)
+
+
+async def test_a_single_failure_closes_its_step_and_the_run_goes_on(run, tmp_path: Path) -> None:
+    result = await run([IDEAS, coa("valid 5ms", "a"), {"step": 4, "errors": [400]}], queries=10)
+    assert result.finished
+    assert result.candidates == 9
+    told = [event for event in events(tmp_path / "run") if isinstance(event, Told) and event.failure]
+    assert [event.step_id for event in told] == [4]
+
+
+async def test_an_unusable_list_of_ideas_does_not_end_the_run(run) -> None:
+    result = await run([{"role": "iba", "text": ""}, coa("valid 5ms", "a")], queries=5)
+    assert (result.finished, result.candidates) == (True, 5)
+
+
+async def test_judges_that_fail_stop_the_run_and_keep_the_candidate(run, tmp_path: Path) -> None:
+    class Broken(engine.InstantExecutor):
+        async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
+            return Evaluation(Status.INFRA_ERROR, "no GPU")
+
+    answers = [IDEAS, *[coa(f"valid {2 + i}ms", f"{i}") for i in range(9)]]
+    result = await run(answers, queries=20, parts={"executor": Broken()})
+    assert (result.finished, result.stopped) == (False, "infra")
+    paid = result.spend.queries
+    result = await engine.resume_run(tmp_path / "run", wiring())
+    assert result.finished
+    assert result.best is not None
+    asked_again = [e.query.step_id for e in events(tmp_path / "run") if isinstance(e, QuerySent)]
+    assert len(asked_again) == len(set(asked_again)), "what was paid before the outage is not asked again"
+    assert paid < 20
+
+
+async def test_a_judge_that_cannot_use_the_task_ends_the_run_with_the_reason(run) -> None:
+    class Refusing(engine.InstantExecutor):
+        async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
+            raise UserError("Task 'x' does not define Model")
+
+    with pytest.raises(UserError, match="does not define Model"):
+        await run(MIXED, parts={"executor": Refusing()})
+
+
+async def test_no_judge_at_all_is_said_before_anything_is_written(run, tmp_path: Path) -> None:
+    class Absent(engine.InstantExecutor):
+        async def facts(self, device: str):
+            raise InfraError("the judge process ended with code 1")
+
+    with pytest.raises(InfraError):
+        await run(MIXED, parts={"executor": Absent()})
+    assert not (tmp_path / "run").exists()
+
+
+async def test_an_unreachable_provider_is_said_at_the_start(tmp_path: Path) -> None:
+    from pike.llm.replay import ReplayClient
+
+    class Unreachable(ReplayClient):
+        async def check(self) -> None:
+            raise ProviderError("no route to host", transient=True)
+
+    parts = wiring(connect=lambda name, _config: Unreachable(name, {}))
+    with pytest.raises(ProviderError, match="no route"):
+        await engine.start(TASK, config("scripted:x"), tmp_path / "run", parts)
+
+
+async def test_a_full_disk_stops_clearly_and_the_run_can_be_resumed(run, tmp_path: Path, monkeypatch) -> None:
+    from pike import store
+
+    real, left = store.Journal.append, [25]
+
+    def append(self, *new):
+        left[0] -= 1
+        if left[0] < 0:
+            raise StoreError("The disk is full")
+        return real(self, *new)
+
+    monkeypatch.setattr(store.Journal, "append", append)
+    with pytest.raises(StoreError, match=r"disk is full\. What was written is safe; continue with: pike resume"):
+        await run(MIXED, queries=20, concurrency=3)
+    monkeypatch.undo()
+    result = await engine.resume_run(tmp_path / "run", wiring())
+    assert (result.finished, result.spend.queries) == (True, 20)
+
+
+async def test_an_agent_with_nothing_more_to_offer_ends_the_search(tmp_path: Path) -> None:
+    class Three:
+        async def act(self, context: Context) -> Proposal:
+            if context.step.role is Role.BRAINSTORM:
+                return Proposal()
+            if len(context.known) >= 3:
+                return Proposal(failure="nothing left to try", exhausted=True)
+            return Proposal(f"# pike-instant: valid {9 - len(context.known)}ms\nclass ModelNew: ...", author="three")
+
+    agents = dict.fromkeys(Role, Three())
+    result = await engine.start(TASK, config(queries=50), tmp_path / "run", wiring(agents=agents))
+    assert (result.stopped, result.finished, result.candidates) == ("exhausted", True, 3)
+    seen = events(tmp_path / "run")
+    (stop,) = (i for i, event in enumerate(seen) if isinstance(event, Stopped))
+    assert isinstance(seen[stop - 1], Told)
+
+
+async def test_an_agent_sees_what_was_known_when_it_was_asked(tmp_path: Path) -> None:
+    contexts = list[Context]()
+
+    class Looking:
+        async def act(self, context: Context) -> Proposal:
+            contexts.append(context)
+            await asyncio.sleep(0.001 * (context.step.id % 3))
+            return Proposal(f"# pike-instant: valid {9 - context.step.id / 10}ms\nmark = {context.step.id}")
+
+    agents = dict.fromkeys(Role, Looking())
+    setup = config(queries=12, concurrency=3, strategy="pike-b:no-iba")
+    await engine.start(TASK, setup, tmp_path / "run", wiring(agents=agents))
+    assert contexts[0].known == ()
+    assert contexts[0].reference_ms is None
+    assert contexts[-1].reference_ms == 10.0
+    assert contexts[-1].seed is not None
+    assert contexts[-1].seed.candidate.id == contexts[-1].step.seed
+
+
+async def test_progress_shows_spend_best_and_what_is_being_done(run) -> None:
+    seen = list[Progress]()
+    await run(MIXED, queries=12, concurrency=3, parts={"observer": seen.append})
+    assert {progress.phase for progress in seen} >= {"starting", "searching", "measuring", "done"}
+    doing = {activity.doing for progress in seen for activity in progress.active}
+    assert {"asking", "fixing", "waiting", "build"} <= doing
+    assert max(len(progress.active) for progress in seen) <= 3
+    spent = [progress.spend.queries for progress in seen]
+    assert spent == sorted(spent)
+    assert spent[-1] == 12
+    assert seen[-1].active == ()
+    assert seen[-1].best_speedup
+
+
+async def test_two_processes_on_one_run_are_refused(run, tmp_path: Path) -> None:
+    from pike.store import Journal
+
+    await run(MIXED, queries=3)
+    with Journal.open(tmp_path / "run"), pytest.raises(UserError, match="in use"):
+        await engine.resume_run(tmp_path / "run", wiring())
+
+
+async def test_resuming_a_finished_run_changes_nothing_and_says_so(run, tmp_path: Path) -> None:
+    first = await run(MIXED, queries=8)
+    before = len(events(tmp_path / "run"))
+    (tmp_path / "run" / "best.py").unlink()
+    again = await engine.resume_run(tmp_path / "run", wiring())
+    assert "finished already" in again.notes[-1]
+    assert (again.best, again.speedup) == (first.best, first.speedup)
+    assert len(events(tmp_path / "run")) == before
+    assert (tmp_path / "run" / "best.py").exists(), "files that were not written any more are written"
+
+
+async def test_a_preset_about_its_own_model_needs_one(run) -> None:
+    with pytest.raises(UserError, match="--efa-llm"):
+        await run(MIXED, strategy="pike-b:cheap-efa")
