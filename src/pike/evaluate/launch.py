@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-import pike
 from pike.evaluate.child.wire import NONCE_BYTES, Command, Up, receive_up, send_down
 from pike.evaluate.sandbox import Cell, SandboxLevel
 
@@ -227,7 +226,7 @@ def search_path() -> str:
 
 
 def _python_places() -> tuple[str, ...]:
-    package = str(Path(pike.__file__).parent)
+    package = str(Path(__file__).parents[1])
     paths = [path for path in sys.path if path and os.path.isdir(path)]
     return tuple(dict.fromkeys([sys.prefix, sys.base_prefix, *paths, package]))
 
