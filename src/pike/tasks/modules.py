@@ -1,0 +1,168 @@
+"""Live modules as tasks: a module and its example inputs, saved so that other processes can load them.
+
+Knows the payload of `core.task.TaskKind.MODULE` and which directories its classes are imported from. Does not know
+who loads it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import io
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+
+from pike.core.errors import UserError
+from pike.core.task import Task, TaskKind
+from pike.tasks.describe import describe
+
+if TYPE_CHECKING:
+    import torch
+
+MakeInputs = Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]
+"""Draws a new (args, kwargs) pair from torch's global generator."""
+
+
+def from_module(
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    *,
+    folder: Path,
+    name: str | None = None,
+    make_inputs: MakeInputs | None = None,
+    id: str | None = None,
+    origin: str | None = None,
+) -> Task:
+    """Save a live module as a task.
+
+    Args:
+        module: the module; a copy on the CPU is saved, the module itself is left as it is.
+        args: positional arguments of one forward call.
+        kwargs: keyword arguments of one forward call.
+        folder: where the payload is written; created where needed.
+        name: what people read, the class name by default.
+        make_inputs: draws new inputs; without it, the judge draws new values like the example's.
+        id: the task's id, the class name in lower case by default.
+        origin: where it came from, the class's full name by default.
+
+    Raises:
+        UserError: the module, its inputs or `make_inputs` cannot be pickled.
+    """
+    kind = type(module)
+    payload = {
+        "module": copy.deepcopy(module).cpu(),
+        "args": tuple(_on_cpu(value) for value in args),
+        "kwargs": {key: _on_cpu(value) for key, value in kwargs.items()},
+        "make_inputs": make_inputs,
+    }
+    path = _write(_pickled(payload, kind.__name__), folder, kind.__name__)
+    return Task(
+        id or _slug(name or kind.__name__),
+        name or kind.__name__,
+        TaskKind.MODULE,
+        describe(module, args, kwargs),
+        origin or f"{kind.__module__}.{kind.__qualname__}",
+        str(path),
+        _import_paths(module),
+    )
+
+
+def _on_cpu(value: Any) -> Any:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return value.detach().cpu()
+    if type(value) in (tuple, list):
+        return type(value)(_on_cpu(item) for item in value)
+    if type(value) is dict:
+        return {key: _on_cpu(item) for key, item in value.items()}
+    return value
+
+
+def _pickled(payload: dict[str, Any], what: str) -> bytes:
+    buffer = io.BytesIO()
+    try:
+        with _by_value(payload["module"]):
+            cloudpickle.dump(payload, buffer)
+    except Exception as error:  # pickling runs the __reduce__ of the user's objects
+        raise UserError(f"The module {what} cannot be saved for the judge: {type(error).__name__}: {error}") from error
+    return buffer.getvalue()
+
+
+def _write(data: bytes, folder: Path, what: str) -> Path:
+    """Write under a name that depends on the content, whole or not at all."""
+    digest = hashlib.sha256(data).hexdigest()[:16]
+    path = (folder / f"{_slug(what)}-{digest}.pkl").resolve()
+    part = path.with_suffix(f".{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(data)
+        part.replace(path)
+    except OSError as error:
+        raise UserError(f"The module cannot be saved in {folder}: {error}") from error
+    return path
+
+
+@contextlib.contextmanager
+def _by_value(module: torch.nn.Module) -> Iterator[None]:
+    """Pickle classes whole when their module cannot be imported again under its name."""
+    lost = [home for home in _homes(module) if _root(home) is None and home.__name__ != "__main__"]
+    for home in lost:
+        cloudpickle.register_pickle_by_value(home)
+    try:
+        yield
+    finally:
+        for home in lost:
+            cloudpickle.unregister_pickle_by_value(home)
+
+
+def _import_paths(module: torch.nn.Module) -> tuple[str, ...]:
+    """Directories that hold the modules of the tree's own classes, installed packages left out."""
+    roots = (_root(home) for home in _homes(module))
+    return tuple(dict.fromkeys(root for root in roots if root))
+
+
+def _homes(module: torch.nn.Module) -> list[ModuleType]:
+    """The Python modules of the tree's classes that are not installed packages."""
+    names = dict.fromkeys(type(child).__module__ for child in module.modules())
+    found = (sys.modules.get(name) for name in names)
+    return [home for home in found if home is not None and not _installed(home)]
+
+
+def _installed(home: ModuleType) -> bool:
+    import torch
+
+    file = getattr(home, "__file__", None)
+    if file is None:
+        return home.__name__ != "__main__"
+    places = {sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
+    torch_home = Path(torch.__file__).resolve().parent.parent
+    parents = Path(file).resolve().parents
+    return torch_home in parents or any(Path(place).resolve() in parents for place in places)
+
+
+def _root(home: ModuleType) -> str | None:
+    """The directory that must be on the import path for `home` to be found under its name, None if there is none."""
+    file = getattr(home, "__file__", None)
+    if file is None or home.__name__ == "__main__":
+        return None
+    path = Path(file).resolve()
+    parts = home.__name__.split(".")
+    tail = path.parent if path.name == "__init__.py" else path.with_suffix("")
+    if list(tail.parts[-len(parts) :]) != parts:
+        return None
+    return str(tail.parents[len(parts) - 1])
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-") or "module"

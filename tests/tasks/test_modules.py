@@ -1,0 +1,100 @@
+"""A live module is saved so that another process gives the same outputs, and described so that an agent can read it."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from pike import tasks
+from pike.core.errors import UserError
+
+LOAD = """
+import pickle, sys, torch
+sys.path[:0] = {paths!r}
+payload = pickle.load(open({path!r}, "rb"))
+if payload["make_inputs"]:
+    torch.manual_seed(3)
+    payload["args"], payload["kwargs"] = payload["make_inputs"]()
+print(float(payload["module"](*payload["args"], **payload["kwargs"]).sum()))
+"""
+
+
+def loaded_elsewhere(task) -> float:
+    script = LOAD.format(paths=list(task.import_paths), path=task.payload_path)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd="/")
+    assert done.returncode == 0, done.stderr
+    return float(done.stdout)
+
+
+class Local(torch.nn.Module):
+    """Doubles what a linear layer says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 2 * self.inner(x)
+
+
+def test_the_saved_module_gives_the_same_outputs_in_another_process(tmp_path):
+    module, x = Local(), torch.randn(2, 4)
+    task = tasks.from_module(module, (x,), {}, folder=tmp_path)
+    assert loaded_elsewhere(task) == pytest.approx(float(module(x).detach().sum()), abs=1e-5)
+
+
+def test_a_class_whose_file_cannot_be_imported_by_name_is_saved_whole(tmp_path):
+    path = tmp_path / "some-script.py"
+    path.write_text("import torch\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return x + 41\n")
+    spec = importlib.util.spec_from_file_location("odd_name", path)
+    home = importlib.util.module_from_spec(spec)
+    sys.modules["odd_name"] = home
+    spec.loader.exec_module(home)
+    task = tasks.from_module(home.Net(), (torch.ones(1),), {}, folder=tmp_path / "kept")
+    del sys.modules["odd_name"]
+    assert loaded_elsewhere(task) == 42
+
+
+def test_inputs_can_be_drawn_in_the_other_process(tmp_path):
+    task = tasks.from_module(
+        torch.nn.Identity(), (torch.zeros(1),), {}, folder=tmp_path, make_inputs=lambda: ((torch.randn(5),), {})
+    )
+    torch.manual_seed(3)
+    assert loaded_elsewhere(task) == pytest.approx(float(torch.randn(5).sum()), abs=1e-5)
+
+
+def test_the_module_itself_is_left_alone(tmp_path):
+    module = Local().train()
+    task = tasks.from_module(module, (torch.zeros(4),), {}, folder=tmp_path / "new" / "folder")
+    assert module.training
+    assert [str(path) for path in (tmp_path / "new" / "folder").iterdir()] == [task.payload_path]
+
+
+def test_what_cannot_be_pickled_is_a_user_error(tmp_path):
+    module = Local()
+    with open(tmp_path / "open", "w") as file, pytest.raises(UserError, match="cannot be saved"):
+        tasks.from_module(module, (torch.zeros(4),), {"log": file}, folder=tmp_path)
+
+
+def test_the_description_shows_own_classes_once_and_the_call(tmp_path):
+    module = torch.nn.Sequential(Local(), Local(), torch.nn.ReLU())
+    source = tasks.from_module(module, (torch.zeros(2, 4),), {"flag": True}, folder=tmp_path).source
+    ast.parse(source)
+    assert source.count("class Local") == 1
+    assert "Doubles what a linear layer says" in source
+    assert "class ReLU" not in source
+    assert "forward(float32[2, 4], flag=True)" in source
+    assert "(inner): Linear(in_features=4" in source
+
+
+def test_the_description_survives_classes_without_source(tmp_path):
+    scope: dict = {"torch": torch, "__name__": "__main__"}
+    exec("class Typed(torch.nn.Module):\n    def forward(self, x):\n        return x", scope)
+    source = tasks.from_module(scope["Typed"](), (torch.zeros(1),), {}, folder=tmp_path).source
+    ast.parse(source)
+    assert "Typed: its source is not available" in source
