@@ -164,5 +164,3 @@ def test_a_money_budget_needs_a_price_or_a_token_cap() -> None:
         require_cap(Budget(usd=5.0), unpriced)
     require_cap(Budget(usd=5.0, tokens=1000), unpriced)
     require_cap(Budget(usd=5.0), client(Line(text="x")))
-
-

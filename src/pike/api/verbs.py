@@ -93,7 +93,7 @@ def optimize(
     """
     config = compose_config(words_for(target), options)
     folder = Path(out) if out is not None else _new_folder(words_for(target))
-    task = task_of(target, example_inputs, lambda: _made(folder))
+    task = task_of(target, example_inputs, folder.resolve())
     live = target if task.kind is TaskKind.MODULE and not isinstance(target, str | Path | Task) else None
     if live is not None:
         config = replace(config, evaluate=replace(config.evaluate, device=_device_for(live, config.evaluate.device)))
@@ -140,7 +140,7 @@ def evaluate(
 
     config = compose_config(words_for(target), options)
     with tempfile.TemporaryDirectory(prefix="pike-") as folder:
-        task = task_of(target, example_inputs, lambda: Path(folder))
+        task = task_of(target, example_inputs, Path(folder))
         request = EvaluationRequest(task, _text_of(source), config.evaluate, effort)
         return _run(_evaluated(request, on_stage))
 
@@ -174,7 +174,8 @@ def load(
     if call is None:
         if example_inputs is None:
             raise UserError(f"The file {path} does not say what calls look like: give example_inputs to pike.load")
-        call = describe(*call_of(example_inputs))
+        example = call_of(example_inputs)
+        call = describe(example.args, example.kwargs)
     gpu = terms.evaluation.device if terms.device == "cuda" else ""
     return DropIn(reference, from_terms(path.read_text(), terms, init_inputs), Judged(call, terms.device, gpu))
 
@@ -189,7 +190,7 @@ def estimate(target: Any, *, example_inputs: Any = None, **options: Unpack[Optio
 
     config = compose_config(words_for(target), options)
     with tempfile.TemporaryDirectory(prefix="pike-") as folder:
-        return estimate_run(task_of(target, example_inputs, lambda: Path(folder)), config)
+        return estimate_run(task_of(target, example_inputs, Path(folder)), config)
 
 
 def doctor() -> tuple[Check, ...]:
@@ -247,12 +248,6 @@ def _new_folder(words: str) -> Path:
     while folder.exists():
         count += 1
         folder = folder.with_name(f"{folder.name.partition('~')[0]}~{count}")
-    return folder
-
-
-def _made(folder: Path) -> Path:
-    folder = folder.resolve()
-    folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 

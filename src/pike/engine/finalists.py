@@ -18,9 +18,15 @@ from pike.engine.scribe import Scribe
 
 
 def ranking(solutions: Iterable[Solution]) -> list[Solution]:
-    """Valid candidates, fastest first, each source once."""
+    """Valid candidates, fastest first, each source once; of equally fast ones, the one proposed first."""
+
+    def place(solution: Solution) -> tuple[float, int, str]:
+        # By id and not by order of verdicts, which is another one in every run.
+        id_ = solution.candidate.id
+        return -(solution.evaluation.speedup or 0.0), len(id_), id_
+
     first: dict[str, Solution] = {}
-    for solution in sorted(solutions, key=lambda solution: -(solution.evaluation.speedup or 0.0)):
+    for solution in sorted(solutions, key=place):
         if solution.evaluation.valid:
             first.setdefault(solution.candidate.source, solution)
     return list(first.values())
