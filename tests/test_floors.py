@@ -55,7 +55,10 @@ def imports_of(path: Path) -> Iterator[str]:
     package = dotted(path).split(".") if path.name == "__init__.py" else dotted(path).split(".")[:-1]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            yield from (alias.name for alias in node.names if alias.name != "pike")
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "pike":
+            # After a bare `import pike` every room is within reach: what counts is which one is used.
+            yield from [f"pike.{node.attr}"] * (not node.attr.startswith("__"))
         elif isinstance(node, ast.ImportFrom):
             start = package[: len(package) - node.level + 1] if node.level else []
             base = ".".join([*start, *([node.module] if node.module else [])])
@@ -125,13 +128,13 @@ def test_all_is_what_is_visible(folder: Path) -> None:
 
 
 def names_of(tree: ast.Module) -> tuple[set[str], list[str] | None]:
-    """The public names that a module binds at its top level, and what its `__all__` says."""
+    """The public names of ours that a module binds at its top level, and what its `__all__` says."""
     bound: set[str] = set()
     declared: list[str] | None = None
     for node in tree.body:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            if not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
-                bound |= {alias.asname or alias.name.split(".")[0] for alias in node.names}
+        if isinstance(node, ast.ImportFrom):
+            if node.level or (node.module or "").split(".")[0] == "pike":
+                bound |= {alias.asname or alias.name for alias in node.names}
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             bound.add(node.name)
         elif isinstance(node, ast.Assign | ast.AnnAssign):
