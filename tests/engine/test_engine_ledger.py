@@ -160,7 +160,7 @@ async def test_a_failure_that_no_retry_mends_is_written() -> None:
 
 def test_a_money_budget_needs_a_price_or_a_token_cap() -> None:
     unpriced = client(Line(text="x"), unpriced=True)
-    with pytest.raises(UserError, match="budget.tokens"):
+    with pytest.raises(UserError, match=r"budget\.tokens"):
         require_cap(Budget(usd=5.0), unpriced)
     require_cap(Budget(usd=5.0, tokens=1000), unpriced)
     require_cap(Budget(usd=5.0), client(Line(text="x")))

@@ -63,16 +63,16 @@ async def test_the_journal_keeps_its_order_rules(run, tmp_path: Path) -> None:
 
 
 async def test_the_same_source_is_judged_once(run) -> None:
-    class Counting(engine.InstantExecutor):
-        sources = list[str]()
+    sources = list[str]()
 
+    class Counting(engine.InstantExecutor):
         async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
-            self.sources.append(request.source)
+            sources.append(request.source)
             return await super().evaluate(request, on_stage)
 
     result = await run([IDEAS, coa("valid 4ms", "same")], queries=12, concurrency=4, parts={"executor": Counting()})
     assert result.candidates == 12
-    assert len(Counting.sources) == 2, "once while searching, once as a finalist"
+    assert len(sources) == 2, "once while searching, once as a finalist"
 
 
 async def test_an_answer_without_code_is_a_parse_error_that_gets_fixed(run) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from pike.api.trees import aligned, contiguous, dense, key_of, mapped, tensors_in
+from pike.api.trees import aligned, are_aligned, contiguous, dense, key_of, mapped, tensors_in
 from pike.api.weights import Weights
 from pike.engine.signature import Indescribable, describe
 
@@ -35,11 +35,13 @@ class Judged:
         call: the judged call (`pike.engine.signature`), None if it could not be described.
         device: `cpu` or `cuda`.
         gpu: name of the judged GPU, empty on a CPU.
+        dtypes: the types of the original's weights, None where they are not known.
     """
 
     call: str | None
     device: str
     gpu: str = ""
+    dtypes: str | None = None
 
 
 class DropIn(nn.Module):
@@ -62,7 +64,7 @@ class DropIn(nn.Module):
         own["training"] = original.training
         own["_build"], own["_judged"] = build, judged
         own["_fast"], own["_broken"], own["_weights"] = None, "", None
-        own["_alike"], own["_arrange"], own["_warned"] = None, dense, False
+        own["_alike"], own["_arrange"], own["_warned"] = None, None, False
 
     @property
     def original(self) -> nn.Module:
@@ -86,13 +88,13 @@ class DropIn(nn.Module):
         own = self.__dict__
         if own["_broken"]:
             return str(own["_broken"])
-        if own["training"] or self.original.training:
+        if own["training"]:
             return "it is in training mode; call .eval()"
         weights = self._current_weights()
         if not weights.watchable:
             return "its weights cannot be watched for changes"
         if weights.training:
-            return "a submodule is in training mode; call .eval()"
+            return "it or a submodule is in training mode; call .eval()"
         if torch.is_grad_enabled() and (weights.require_grad or _any_requires_grad((args, kwargs))):
             return "gradients are recorded; call it under torch.no_grad() or torch.inference_mode()"
         return self._unlike(args, kwargs, weights)
@@ -160,7 +162,7 @@ class DropIn(nn.Module):
         if key is not None and key == own["_alike"]:
             return ""
         devices = weights.devices | {tensor.device for tensor in tensors_in((args, kwargs))}
-        if wrong := _wrong_device(devices, judged):
+        if wrong := _wrong_device(devices, judged) or _wrong_dtypes(weights, judged):
             return wrong
         try:
             calls = [describe(arrange(args), arrange(kwargs)) for arrange in (dense, contiguous)]
@@ -168,18 +170,24 @@ class DropIn(nn.Module):
             return f"an input is a {error}, it was judged on {judged.call}"
         if judged.call not in calls:
             return f"it was judged on {judged.call}, this call is {calls[0]}"
-        own["_alike"], own["_arrange"] = key, (dense, contiguous)[calls.index(judged.call)]
+        arrange = (dense, contiguous)[calls.index(judged.call)]
+        plain = arrange(args) is args and arrange(kwargs) is kwargs
+        own["_alike"], own["_arrange"] = key, None if plain else arrange
         return ""
 
     def _fast_forward(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[bool, Any]:
         """(True, the answer), or (False, None) where the optimised code failed; then it is not used again."""
         own = self.__dict__
-        args, kwargs = (aligned(own["_arrange"](value)) for value in (args, kwargs))
+        if own["_arrange"] is not None:
+            args, kwargs = own["_arrange"](args), own["_arrange"](kwargs)
+        if not are_aligned((args, kwargs)):
+            args, kwargs = aligned(args), aligned(kwargs)
         # The boundary to code that a search wrote: it may raise anything, and the caller needs an answer.
         try:
+            if own["_fast"] is not None and not torch.is_grad_enabled():
+                return True, own["_fast"](args, kwargs)
             with torch.no_grad():
-                if own["_fast"] is None:
-                    own["_fast"] = _Fast(self._made(), args, kwargs)
+                own["_fast"] = own["_fast"] or _Fast(self._made(), args, kwargs)
                 return True, own["_fast"](args, kwargs)
         except Exception as error:
             self._forget()
@@ -203,7 +211,7 @@ class DropIn(nn.Module):
         if not own["_warned"] and not own["training"]:
             own["_warned"] = True
             name = type(self.original).__name__
-            warnings.warn(f"The original {name} answers instead of its optimised form: {reason}", stacklevel=4)
+            warnings.warn(f"The original {name} answers instead of its optimised form: {reason}", stacklevel=5)
 
 
 class _Fast:
@@ -233,6 +241,12 @@ def _wrong_device(devices: set[torch.device], judged: Judged) -> str:
     if judged.gpu and torch.cuda.get_device_name(device) != judged.gpu:
         return f"it was judged on {judged.gpu}, this call is on {torch.cuda.get_device_name(device)}"
     return ""
+
+
+def _wrong_dtypes(weights: Weights, judged: Judged) -> str:
+    if judged.dtypes is None or weights.dtypes == judged.dtypes:
+        return ""
+    return f"it was judged with weights of type {judged.dtypes}, now they are {weights.dtypes}"
 
 
 def _any_requires_grad(value: Any) -> bool:

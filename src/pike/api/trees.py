@@ -21,15 +21,13 @@ def key_of(value: Any) -> Any:
         if value.layout is not torch.strided:
             return None
         return value.dtype, value.shape, value.device, value.stride()
-    if isinstance(value, bool | int | float | str | None):
-        return type(value), value
     if type(value) in (tuple, list):
         keys = [key_of(item) for item in value]
         return None if None in keys else (type(value), *keys)
     if type(value) is dict:
         keys = [(name, key_of(item)) for name, item in value.items()]
         return None if any(key is None for _, key in keys) else (dict, *keys)
-    return None
+    return (type(value), value) if isinstance(value, bool | int | float | str | None) else None
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
@@ -76,6 +74,17 @@ def dense(value: Any) -> Any:
 def contiguous(value: Any) -> Any:
     """Tensors in the contiguous layout, copied where they are in another."""
     return mapped(value, lambda tensor: tensor.contiguous() if tensor.layout is torch.strided else tensor)
+
+
+def are_aligned(value: Any) -> bool:
+    """Whether every tensor is at an address that vectorised code may assume."""
+    if type(value) is torch.Tensor:
+        return value.data_ptr() % ALIGNMENT_BYTES == 0
+    if isinstance(value, Mapping):
+        return all(map(are_aligned, value.values()))
+    if isinstance(value, tuple | list):
+        return all(map(are_aligned, value))
+    return not isinstance(value, torch.Tensor) or value.data_ptr() % ALIGNMENT_BYTES == 0
 
 
 def aligned(value: Any) -> Any:

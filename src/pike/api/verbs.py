@@ -177,7 +177,9 @@ def load(
         example = call_of(example_inputs)
         call = describe(example.args, example.kwargs)
     gpu = terms.evaluation.device if terms.device == "cuda" else ""
-    return DropIn(reference, from_terms(path.read_text(), terms, init_inputs), Judged(call, terms.device, gpu))
+    return DropIn(
+        reference, from_terms(path.read_text(), terms, init_inputs), Judged(call, terms.device, gpu, terms.dtypes)
+    )
 
 
 def estimate(target: Any, *, example_inputs: Any = None, **options: Unpack[Options]) -> Estimate:

@@ -5,11 +5,13 @@ Knows torch's version counters and addresses of tensors. Does not know why anybo
 
 from __future__ import annotations
 
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import Any
 
 import torch
 from torch import nn
+
+from pike.engine.originals import dtypes_of
 
 _version = attrgetter("_version")
 _training = attrgetter("training")
@@ -22,6 +24,7 @@ class Weights:
 
     Attributes:
         devices: where parameters and buffers are.
+        dtypes: their types, as `pike.engine.originals.dtypes_of` writes them.
         watchable: False where a tensor has no address (wrapper subclasses), so that changes cannot be seen.
     """
 
@@ -38,6 +41,7 @@ class Weights:
         self._names = [name for _, name in places]
         self._tensors: list[Any] = [slots[name] for slots, name in places]
         self.devices: set[torch.device] = {tensor.device for tensor in self._tensors}
+        self.dtypes = dtypes_of(module)
         self.watchable = True
         try:
             self._seen = self._look()
@@ -57,8 +61,7 @@ class Weights:
     def unchanged(self) -> bool:
         """Whether all tensors are the same objects at the same addresses with the same contents."""
         try:
-            now = map(dict.__getitem__, self._slots, self._names)
-            same = all(a is b for a, b in zip(now, self._tensors, strict=True))
+            same = all(map(is_, map(dict.__getitem__, self._slots, self._names), self._tensors))
         except KeyError:
             return False
         return same and self._look() == self._seen

@@ -32,6 +32,7 @@ class Terms:
         candidate: id in the run.
         call: the judged call (`pike.engine.signature`), None if it cannot be described.
         init_inputs: constructor arguments of `ModelNew` as a Python literal, None if they are no literals.
+        dtypes: the types of the reference's parameters and buffers, None if they are not known.
         device: `cpu` or `cuda`.
         final: the numbers were measured again at the end of the run.
         evaluation: the verdict, without its log.
@@ -43,6 +44,7 @@ class Terms:
     candidate: str
     call: str | None
     init_inputs: str | None
+    dtypes: str | None
     device: str
     final: bool
     evaluation: Evaluation

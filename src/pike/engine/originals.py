@@ -14,6 +14,8 @@ from pike.engine.bestfile import literal
 from pike.engine.signature import Indescribable, describe
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from pike.evaluate.reference import Reference
 
 
@@ -25,11 +27,19 @@ class Original:
         reference: the model in eval mode on the CPU, its constructor arguments and its inputs.
         call: what a call looks like (`pike.engine.signature`), None if it cannot be described.
         init_inputs: constructor arguments as a Python literal, None if they are no literals.
+        dtypes: the types of parameters and buffers (`dtypes_of`).
     """
 
     reference: Reference
     call: str | None
     init_inputs: str | None
+    dtypes: str = ""
+
+
+def dtypes_of(module: nn.Module) -> str:
+    """The types of a module's parameters and buffers, such as `float32, int64`."""
+    tensors = (*module.parameters(), *module.buffers())
+    return ", ".join(sorted({str(tensor.dtype).removeprefix("torch.") for tensor in tensors}))
 
 
 def load(task: Task) -> Original:
@@ -50,4 +60,4 @@ def load(task: Task) -> Original:
         call = describe(inputs.args, inputs.kwargs)
     except Indescribable:
         call = None
-    return Original(reference, call, literal(reference.init_inputs))
+    return Original(reference, call, literal(reference.init_inputs), dtypes_of(reference.model))

@@ -69,6 +69,7 @@ def write(folder: Path, task: Task, result: RunResult, original: Original | None
             candidate=result.best.id,
             call=original.call if original else None,
             init_inputs=original.init_inputs if original else None,
+            dtypes=original.dtypes if original else None,
             device="cuda" if result.device.is_cuda else "cpu",
             final=result.finished,
             evaluation=replace(result.evaluation, log=""),
