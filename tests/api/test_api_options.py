@@ -1,0 +1,90 @@
+"""How options, files and settings become a configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pike.api import compose_config
+from pike.core.config import RunConfig
+from pike.core.errors import UserError
+from pike.core.evaluation import Precision, Tolerance
+
+
+def test_defaults_then_file_then_options_then_settings(tmp_path: Path) -> None:
+    file = tmp_path / "pike.toml"
+    file.write_text('[budget]\nqueries = 10\nusd = 1.5\n[llm]\ncoa = "none"\n[engine]\nconcurrency = 2\n')
+    config = compose_config("t", {"config": file, "query_budget": 20, "settings": ["engine.concurrency=3"]})
+    assert (config.budget.queries, config.budget.usd, config.engine.concurrency) == (20, 1.5, 3)
+    assert config.engine.finalists == RunConfig().engine.finalists
+    assert config.task == "t"
+
+
+def test_every_option_arrives() -> None:
+    config = compose_config(
+        "t",
+        {
+            "strategy": "pike-b:no-efa",
+            "llm": "openai:a",
+            "efa_llm": "openai:b",
+            "iba_llm": "none",
+            "seed_recipes": True,
+            "query_budget": 7,
+            "usd_budget": 3,
+            "device": "cuda:1",
+            "tolerance": "paper",
+            "precision": "half",
+            "concurrency": 4,
+            "run_seed": 9,
+        },
+    )
+    assert config.strategy.preset == "pike-b:no-efa"
+    assert (config.llm.coa, config.llm.efa, config.llm.iba, config.llm.seed_recipes) == (
+        "openai:a",
+        "openai:b",
+        "none",
+        True,
+    )
+    assert (config.budget.queries, config.budget.usd) == (7, 3.0)
+    assert (config.evaluate.device, config.evaluate.tolerance, config.evaluate.precision) == (
+        "cuda:1",
+        Tolerance.PAPER,
+        Precision.HALF,
+    )
+    assert (config.engine.concurrency, config.engine.run_seed) == (4, 9)
+
+
+def test_an_option_that_is_none_changes_nothing() -> None:
+    assert compose_config("t", {"llm": None, "query_budget": None, "config": None}) == RunConfig(task="t")
+
+
+def test_options_of_the_strategy_are_handed_on() -> None:
+    config = compose_config("t", {"settings": ["strategy.top_k=2", "strategy.preset=pike-b"]})
+    assert config.strategy.options == {"top_k": 2}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"querry_budget": 3}, "did you mean 'query_budget'"),
+        ({"query_budget": "many"}, "budget.queries"),
+        ({"query_budget": -1}, "at least 0"),
+        ({"concurrency": 0}, "at least 1"),
+        ({"tolerance": "lax"}, "evaluate.tolerance"),
+        ({"settings": ["budgett.queries=3"]}, "did you mean 'budget'"),
+        ({"settings": ["engine.finalists=0"]}, "at least 1"),
+        ({"settings": "nothing"}, "a.b=value"),
+        ({"config": "/no/such.toml"}, "cannot be read"),
+    ],
+)
+def test_a_mistake_is_one_sentence_with_the_cure(options: dict[str, object], said: str) -> None:
+    with pytest.raises(UserError, match=said.replace(".", r"\.")):
+        compose_config("t", options)  # type: ignore[arg-type]
+
+
+def test_a_file_that_is_no_toml_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "pike.toml"
+    file.write_text("queries: 10")
+    with pytest.raises(UserError, match="no TOML"):
+        compose_config("t", {"config": file})
