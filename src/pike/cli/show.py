@@ -19,8 +19,8 @@ from pike.core import figures
 from pike.core.evaluation import Evaluation
 from pike.core.task import Task
 
-COMPILE_RECIPES = frozenset({"compile", "torch-compile", "torch_compile"})
-"""The recipe that is `torch.compile` and nothing else, under the names it may have."""
+COMPILE_RECIPE = "compile"
+"""The recipe that is `torch.compile` in its default mode and nothing else."""
 NOT_MEASURED = "not measured"
 
 
@@ -41,7 +41,7 @@ class Row:
 
 def row_of(result: RunResult, summary: RunSummary) -> Row:
     """The row of a run, with the verdict on plain `torch.compile` where the run has one."""
-    plain = [e for e in summary.entrants if len(e.candidate.recipes) == 1 and e.candidate.recipes[0] in COMPILE_RECIPES]
+    plain = [entrant for entrant in summary.entrants if entrant.candidate.recipes == (COMPILE_RECIPE,)]
     valid = [e.search for e in plain if e.search is not None and e.search.valid]
     return Row(result, valid[0] if valid else None)
 
