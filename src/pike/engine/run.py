@@ -263,22 +263,22 @@ class _Run:
         return RecordedPace(recording, len(memory.steps), told)
 
     async def _in_phase(self, work: Coroutine[Any, Any, Any]) -> bool:
-        """Await a phase; False if Ctrl-C ended it."""
+        """Await a phase; False if Ctrl-C ended it or came before it."""
         if self._interrupted.is_set():
             work.close()
-            return False
-        self._phase = asyncio.create_task(work)
-        try:
-            await self._phase
-        except asyncio.CancelledError:
-            if not self._interrupted.is_set():
-                self._phase.cancel()
-                raise
+        else:
+            self._phase = asyncio.create_task(work)
+            try:
+                await self._phase
+                return True
+            except asyncio.CancelledError:
+                if not self._interrupted.is_set():
+                    self._phase.cancel()
+                    raise
             await self._judging.abandon()
-            if self._memory.stopped != INTERRUPTED:
-                self._scribe.record(Stopped(INTERRUPTED))
-            return False
-        return True
+        if self._memory.stopped != INTERRUPTED:
+            self._scribe.record(Stopped(INTERRUPTED))
+        return False
 
     def _stop_cleanly(self) -> None:
         self._interrupted.set()

@@ -1,0 +1,59 @@
+"""Modules from installed packages, optimised by recipes with the real judge."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import pike
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = ("evaluate.max_timing_seconds=1.5", "evaluate.correctness_seeds=1", "engine.finalists=1")
+
+
+def optimise(module: nn.Module, inputs: object, out: Path) -> pike.Optimized:
+    return pike.optimize(module, inputs, llm="none", query_budget=3, device="cpu", out=out, settings=SETTINGS)
+
+
+def test_a_transformer_encoder(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(d_model=32, nhead=4, dim_feedforward=64, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, num_layers=2).eval()
+    x = torch.randn(2, 16, 32)
+    done = optimise(encoder, x, tmp_path / "run")
+    assert done.result.finished
+    assert done.result.best is not None, done.result.counts
+    _same(pike.load(done.folder / "best.py", reference=encoder), encoder, (x,), {})
+
+
+def test_a_bert_from_a_config(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        vocab_size=100, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64
+    )
+    model = transformers.BertModel(config).eval()
+    inputs = {"input_ids": torch.randint(0, 100, (2, 16)), "attention_mask": torch.ones(2, 16, dtype=torch.int64)}
+    done = optimise(model, inputs, tmp_path / "run")
+    assert done.result.finished
+    assert done.result.best is not None, done.result.counts
+    dropin = pike.load(done.folder / "best.py", reference=model)
+    _same(dropin, model, (), inputs)
+    assert dropin.config is config
+    assert list(dropin.state_dict()) == list(model.state_dict())
+
+
+def _same(dropin: nn.Module, original: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        got, want = dropin(*args, **kwargs), original(*args, **kwargs)
+    if isinstance(want, torch.Tensor):
+        got, want = {"out": got}, {"out": want}
+    assert list(got) == list(want)
+    for name in want:
+        torch.testing.assert_close(got[name], want[name], atol=1e-4, rtol=1e-4)
