@@ -1,0 +1,97 @@
+"""The agent that needs no language model: it brainstorms, optimises and fixes with recipes.
+
+Knows how a step becomes a composition. Does not know the recipes, nor how the next composition is chosen (`choose`).
+What is costly (capturing the model, asking every recipe) happens once, in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from pike.core.agent import Context, Proposal
+from pike.core.device import DeviceFacts
+from pike.core.evaluation import EvaluateOptions
+from pike.core.step import Role
+from pike.recipes.choose import Space
+from pike.recipes.compose import AUTHOR, from_idea, idea, proposal
+from pike.recipes.composition import Names, decline_reasons, legal_compositions
+from pike.recipes.recipe import Problem, Reference
+
+MOST_IDEAS = 10
+_EXAMPLE_SEED = 1
+
+
+class RecipeAgent:
+    """Answers every role with compositions of recipes; the same context always gets the same answer."""
+
+    def __init__(self, reference: Reference, facts: DeviceFacts, options: EvaluateOptions) -> None:
+        """An agent for one problem.
+
+        Args:
+            reference: the original model on the CPU and a way to draw its inputs.
+            facts: the device that candidates run on.
+            options: the terms of the judge.
+        """
+        self._reference = reference
+        self._facts = facts
+        self._options = options
+        self._lock = threading.Lock()
+        self._found: tuple[Space, dict[str, str]] | None = None
+
+    async def act(self, context: Context) -> Proposal:
+        """Answer one step: ideas, a composition to try, or the repair of one that failed."""
+        space, _ = await asyncio.to_thread(self._explored)
+        if context.step.role is Role.BRAINSTORM:
+            ideas = tuple(idea(names) for names in space.ideas(MOST_IDEAS))
+            return Proposal(ideas=ideas, author=AUTHOR, failure="" if ideas else self._nothing())
+        return self._next(context, space)
+
+    def declined(self) -> dict[str, str]:
+        """For every recipe, why it does not apply; empty where it does. Takes seconds the first time."""
+        return dict(self._explored()[1])
+
+    def _explored(self) -> tuple[Space, dict[str, str]]:
+        with self._lock:
+            if self._found is None:
+                inputs = self._reference.draw(_EXAMPLE_SEED)
+                problem = Problem(self._reference.model, inputs.args, inputs.kwargs, self._facts, self._options)
+                reasons = decline_reasons(problem)
+                applicable = [name for name, reason in reasons.items() if not reason]
+                self._found = Space(legal_compositions(applicable), self._facts.is_cuda), reasons
+            return self._found
+
+    def _next(self, context: Context, space: Space) -> Proposal:
+        """The first choice that can be written."""
+        tried = {candidate.recipes for candidate in context.known if candidate.recipes}
+        failure = ""
+        while not space.exhausted(tried):
+            names = _choice(context, space, tried)
+            if names is None:
+                return Proposal(author=AUTHOR, failure="no other composition repairs this one")
+            found = proposal(context.task, names)
+            if found.source:
+                return found
+            failure = found.failure
+            tried.add(names)
+        why = failure or (self._nothing() if not space.ranked else "every composition of recipes was tried")
+        return Proposal(author=AUTHOR, failure=why, exhausted=True)
+
+    def _nothing(self) -> str:
+        reasons = sorted(set(self._explored()[1].values()))
+        return f"no recipe applies: {reasons[0] if len(reasons) == 1 else '; '.join(reasons)}"
+
+
+def _choice(context: Context, space: Space, tried: set[Names]) -> Names | None:
+    step = context.step
+    if step.role is Role.FIX and context.failing is not None and context.failing.candidate.recipes:
+        failing = context.failing
+        return space.repair(failing.candidate.recipes, failing.evaluation, tried | {failing.candidate.recipes})
+    wanted = from_idea(step.idea)
+    if wanted in space.ranked and wanted not in tried:
+        return wanted
+    seed = context.seed.candidate.recipes if context.seed else ()
+    seed = seed or (wanted or ())
+    if seed:
+        return space.next_to(seed, tried | {seed}, step.round, step.sample)
+    return space.next_ranked(tried, step.round, step.sample)

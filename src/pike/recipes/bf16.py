@@ -1,0 +1,42 @@
+"""Everything inside in bfloat16, with casts at the border.
+
+Knows when 16-bit arithmetic is allowed. Does not know how the graph is edited (`precision`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from pike.core.evaluation import Precision
+from pike.recipes.precision import run_inside
+from pike.recipes.recipe import Problem, Recipe, Stage, needs_graph
+
+
+def bf16(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.fx.GraphModule:
+    """Weights and intermediate values in bfloat16; inputs and outputs keep their dtype."""
+    return run_inside(model, args, kwargs, torch.bfloat16)
+
+
+def declines(problem: Problem) -> str:
+    """Declines unless 16-bit arithmetic is allowed, and on CPUs without bfloat16 instructions."""
+    if problem.options.precision is not Precision.HALF:
+        return "16-bit arithmetic is not allowed (precision is not half)"
+    if not problem.facts.is_cuda and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        return "this CPU has no bfloat16 instructions"
+    return needs_graph(problem)
+
+
+RECIPE = Recipe(
+    "bf16",
+    "bfloat16 inside, casts at the border",
+    Stage.PRECISION,
+    bf16,
+    declines,
+    edits_weights=True,
+    excludes=frozenset({"half", "autocast_half", "autocast_bf16", "tf32"}),
+    prior_cpu=0.4,
+    prior_cuda=0.5,
+    blamed_for=("BFloat16", "bfloat16"),
+)

@@ -1,0 +1,43 @@
+"""Weights as constants of the compiled code: folded, packed for the kernels once, and fused with what follows.
+
+Knows inductor's `freezing` option, which must be set while Dynamo traces (passing it to `torch.compile(options=...)`
+comes too late to have an effect). Holds while the model is lowered; weights changed later are not seen, which is why
+`PreparedModel` forgets what it prepared when weights are loaded or moved.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+import torch._inductor.config
+
+from pike.recipes.recipe import Problem, Recipe, Stage
+
+
+@contextlib.contextmanager
+def frozen_weights() -> Iterator[None]:
+    """Inductor treats parameters and buffers as constants."""
+    with torch._inductor.config.patch(freezing=True):
+        yield
+
+
+def declines(problem: Problem) -> str:
+    """Declines without weights, or without a compiler."""
+    if next(problem.model.parameters(), None) is None and next(problem.model.buffers(), None) is None:
+        return "the model has no weights to freeze"
+    return problem.compiler
+
+
+RECIPE = Recipe(
+    "freeze",
+    "weights frozen into the compiled code",
+    Stage.SETTING,
+    frozen_weights,
+    declines,
+    needs=frozenset({"compile", "reduce_overhead", "max_autotune"}),
+    prior_cpu=0.2,
+    prior_cuda=0.1,
+    blamed_for=("freezing", "frozen", "mkldnn", "constant"),
+)

@@ -1,0 +1,178 @@
+"""What a recipe is: one named rewrite with the conditions under which it applies.
+
+Knows the record and the order in which recipes of a composition take effect. Does not know any single recipe
+(`registry` lists them) nor how a composition becomes a file (`write`).
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Protocol
+
+import torch
+
+from pike.core.device import DeviceFacts
+from pike.core.evaluation import EvaluateOptions
+from pike.recipes.graph import capture_graph
+
+
+class Stage(IntEnum):
+    """When a recipe takes effect, in order."""
+
+    REWRITE = 0
+    """Another algorithm for the same values, as an edit of the captured graph."""
+    PRECISION = 1
+    """Another arithmetic inside, with casts at the border."""
+    LAYOUT = 2
+    """Another order of elements in memory, restored at the border."""
+    LOWER = 3
+    """Another way to run the same operators; at most one of a composition."""
+    SETTING = 4
+    """A setting that holds while the model is lowered (and, where it says so, while it runs)."""
+
+
+class Inputs(Protocol):
+    """The arguments of one call (what `evaluate.reference` draws)."""
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """Positional arguments."""
+        ...
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        """Keyword arguments."""
+        ...
+
+
+class Reference(Protocol):
+    """The original model as recipes see it (what `evaluate.reference.load` gives)."""
+
+    @property
+    def model(self) -> torch.nn.Module:
+        """The model, in eval mode, on the CPU."""
+        ...
+
+    @property
+    def draw(self) -> Callable[[int], Inputs]:
+        """Draws inputs from a seed."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Everything a recipe may look at before it applies; what is costly is found out once.
+
+    Attributes:
+        model: the original, in eval mode, on the CPU; never changed.
+        args: example positional arguments.
+        kwargs: example keyword arguments.
+        facts: the device that candidates run on.
+        options: the terms under which they are judged.
+    """
+
+    model: torch.nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    facts: DeviceFacts
+    options: EvaluateOptions = field(default_factory=EvaluateOptions)
+
+    @functools.cached_property
+    def captured(self) -> tuple[torch.fx.GraphModule | None, str]:
+        """The model as a graph, or None and why it cannot be captured."""
+        try:
+            return capture_graph(self.model, self.args, self.kwargs), ""
+        except Exception as error:  # export runs the user's forward and raises many kinds of errors
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            return None, f"the model cannot be captured as a graph: {lines[0]}"
+
+    @functools.cached_property
+    def unsteady(self) -> str:
+        """Why nothing may be built ahead for the model: it answers differently when called again; else empty."""
+        try:
+            with torch.no_grad():
+                model = copy.deepcopy(self.model)
+                outputs = [torch.utils._pytree.tree_leaves(model(*self.args, **self.kwargs)) for _ in range(2)]
+        except Exception as error:  # the user's own forward may raise anything
+            return f"the model cannot be called here: {type(error).__name__}: {error}"
+        same = all(_equal(first, second) for first, second in zip(*outputs, strict=True))
+        return "" if same else "the model gives different answers to the same input (state or chance)"
+
+    @property
+    def graph(self) -> torch.fx.GraphModule | None:
+        """The model as a graph of aten operators, None where it cannot be captured."""
+        return self.captured[0]
+
+    @property
+    def compiler(self) -> str:
+        """Why torch.compile cannot generate code here, empty when it can."""
+        needed = ("triton",) if self.facts.is_cuda else ("g++", "clang++")
+        if any(name in self.facts.compilers for name in needed):
+            return ""
+        return f"torch.compile needs {' or '.join(needed)} here"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One rewrite.
+
+    Attributes:
+        name: short, in snake case; compositions are written `a + b + c`.
+        summary: what it does, one line without a full stop, for the candidate's header.
+        stage: when it takes effect.
+        transform: a self-contained module-level function; its source is copied into candidates. It takes those
+            of `model`, `args`, `kwargs` (one call's arguments) that it needs, and returns what runs instead. For
+            `Stage.SETTING`, a context manager function without arguments.
+        declines: why it does not apply to a problem, empty when it does.
+        edits_weights: whether the transform changes the module it is given, which is then a private copy.
+        while_running: for a setting, whether it also holds while the model runs.
+        needs: names of which one must be in the composition too; empty for none.
+        excludes: names that cannot be in the same composition.
+        prior_cpu: expected log speedup on a CPU, for trying promising compositions first.
+        prior_cuda: expected log speedup on a GPU.
+        blamed_for: words in a failed candidate's diagnostics that point at this recipe.
+    """
+
+    name: str
+    summary: str
+    stage: Stage
+    transform: Callable[..., Any]
+    declines: Callable[[Problem], str]
+    edits_weights: bool = False
+    while_running: bool = False
+    needs: frozenset[str] = frozenset()
+    excludes: frozenset[str] = frozenset()
+    prior_cpu: float = 0.0
+    prior_cuda: float = 0.0
+    blamed_for: tuple[str, ...] = ()
+
+    @property
+    def call(self) -> str:
+        """The transform's call in a candidate file."""
+        function = inspect.unwrap(self.transform)
+        return f"{function.__name__}({', '.join(inspect.signature(function).parameters)})"
+
+
+def _equal(first: Any, second: Any) -> bool:
+    if isinstance(first, torch.Tensor) and isinstance(second, torch.Tensor):
+        return torch.allclose(first, second, rtol=1e-3, atol=1e-5, equal_nan=True)
+    return type(first) is type(second)
+
+
+def needs_graph(problem: Problem) -> str:
+    """Why a recipe that edits the graph declines, empty when there is a graph."""
+    return problem.captured[1]
+
+
+def uses(problem: Problem, *names: str) -> bool:
+    """Whether the captured graph calls one of these aten operators, for example `conv2d`."""
+    graph = problem.graph
+    if graph is None:
+        return False
+    called = {str(node.target).split(".")[1] for node in graph.graph.nodes if str(node.target).startswith("aten.")}
+    return not called.isdisjoint(names)
