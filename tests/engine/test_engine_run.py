@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,18 @@ from pike import engine
 from pike.core.agent import Context, Proposal
 from pike.core.errors import InfraError, ProviderError, StoreError, UserError
 from pike.core.evaluation import Effort, Evaluation, EvaluationRequest, Status
-from pike.core.events import Asked, Finished, Judged, Proposed, QueryAnswered, QuerySent, RunStarted, Stopped, Told
+from pike.core.events import (
+    Admitted,
+    Asked,
+    Finished,
+    Judged,
+    Proposed,
+    QueryAnswered,
+    QuerySent,
+    RunStarted,
+    Stopped,
+    Told,
+)
 from pike.core.step import Role
 from pike.engine.executors import OnStage
 from pike.engine.progress import Progress
@@ -309,3 +321,64 @@ async def test_resuming_a_finished_run_changes_nothing_and_says_so(run, tmp_path
 async def test_a_preset_about_its_own_model_needs_one(run) -> None:
     with pytest.raises(UserError, match="--efa-llm"):
         await run(MIXED, strategy="pike-b:cheap-efa")
+
+
+SOURCE = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, width, 3)
+        self.norm = torch.nn.BatchNorm2d(width)
+
+    def forward(self, x):
+        return torch.relu(self.norm(self.conv(x)))
+
+def get_inputs():
+    return [torch.randn(1, 3, 8, 8)]
+
+def get_init_inputs():
+    return [4]
+"""
+
+
+async def test_recipes_need_no_model_and_the_best_file_says_how_to_build_it(tmp_path: Path) -> None:
+    from pike.engine import bestfile, originals
+
+    task = replace(TASK, source=SOURCE)
+    parts = wiring(load=originals.load)
+    result = await engine.start(task, config(queries=12, concurrency=4), tmp_path / "run", parts)
+    assert result.finished
+    assert result.best is not None
+    assert result.best.recipes
+    assert len({event.candidate.recipes for event in events(tmp_path / "run") if isinstance(event, Proposed)}) > 5
+    terms = bestfile.read(tmp_path / "run" / "best.py")
+    assert terms.call == "(float32[1, 3, 8, 8])"
+    assert terms.arguments() == (4,)
+    assert terms.dtypes == "float32, int64"
+
+
+async def test_valid_recipes_seed_the_library_free_of_queries(run, tmp_path: Path) -> None:
+    from pike.engine import originals
+
+    name = write_script(tmp_path / "s.json", [IDEAS, coa("valid 5ms", "a")])
+    setup = config(name, queries=6, models={"seed_recipes": True})
+    task = replace(TASK, source=SOURCE)
+    parts = wiring(load=originals.load)
+    result = await engine.start(task, setup, tmp_path / "run", parts)
+    seen = events(tmp_path / "run")
+    seeds = [event for event in seen if isinstance(event, Admitted)]
+    assert seeds
+    assert all(seed.evaluation.valid and seed.candidate.id.startswith("r-") for seed in seeds)
+    assert len({seed.candidate.id for seed in seeds}) == len(seeds)
+    first_ask = next(i for i, event in enumerate(seen) if isinstance(event, Asked))
+    assert max(i for i, event in enumerate(seen) if isinstance(event, Admitted)) < first_ask
+    assert result.spend.queries == 6
+    asked_from = {event.step.seed for event in seen if isinstance(event, Asked)}
+    assert asked_from & {seed.candidate.id for seed in seeds}
+
+    again = await engine.start(
+        task, config(f"replay:{tmp_path / 'run'}", queries=6), tmp_path / "again", wiring(executor=None)
+    )
+    assert (again.best, again.finished) == (result.best, True)

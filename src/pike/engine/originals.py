@@ -6,8 +6,8 @@ and never touches a GPU: only judges do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from pike.core.task import Task
 from pike.engine.bestfile import literal
@@ -54,8 +54,14 @@ def load(task: Task) -> Original:
 
     # The caller may be a notebook whose random numbers must not change because of us.
     with torch.random.fork_rng(devices=()):
-        reference = references.load(task)
-        inputs: Any = reference.draw(0)
+        loaded = references.load(task)
+
+    def draw(seed: int) -> references.Inputs:
+        with torch.random.fork_rng(devices=()):
+            return loaded.draw(seed)
+
+    reference = replace(loaded, draw=draw)
+    inputs = draw(0)
     try:
         call = describe(inputs.args, inputs.kwargs)
     except Indescribable:
