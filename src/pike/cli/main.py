@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -55,6 +56,9 @@ def _options(
 
 def main() -> None:
     """Run the command line and exit."""
+    if not sys.warnoptions:
+        # Warnings of libraries for their developers; python -W shows them.
+        warnings.simplefilter("ignore", FutureWarning)
     sys.exit(run(sys.argv[1:]))
 
 
