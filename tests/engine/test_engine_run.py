@@ -125,6 +125,22 @@ async def test_a_finalist_that_fails_is_reported_and_the_next_one_taken(run) -> 
     assert result.speedup == 5.0
 
 
+async def test_a_finalist_on_a_busy_machine_gets_a_second_measurement(run) -> None:
+    finals = list[str]()
+
+    class Busy(engine.InstantExecutor):
+        async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
+            if request.effort is Effort.FINAL:
+                finals.append(request.source)
+                if len(finals) == 1:
+                    return Evaluation(Status.UNTRUSTED_TIMING, "the clocks disagree")
+            return await super().evaluate(request, on_stage)
+
+    result = await run([IDEAS, coa("valid 2ms", "a")], queries=3, parts={"executor": Busy()})
+    assert result.speedup == 5.0
+    assert len(finals) == 2
+
+
 async def test_the_money_budget_stops_asking_and_is_never_exceeded(run) -> None:
     price = {"input_usd_per_mtok": 0.0, "output_usd_per_mtok": 10.0}
     answers = [IDEAS, *[coa(f"valid {2 + i}ms", f"{i}", output_tokens=32_000) for i in range(6)]]

@@ -3,7 +3,7 @@
 Knows the executor, the run's earlier verdicts and which are on their way. Does not know steps or strategies.
 Rule: a source that this run judged before gets the same verdict without being run again, because a second
 measurement of the same file is only noise, which a search would take for progress. Verdicts that say nothing about
-the source (`infra-error`) are not reused.
+the source (`infra-error`, `untrusted-timing`) are not reused.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ from pike.engine.ledger import Accounts
 FOR_GOOD = frozenset({"done", "queries", "money", "tokens", "hours", "exhausted"})
 """Reasons to stop asking after which a run goes on to its finalists; after all others it can be resumed."""
 
-NOT_REUSED = frozenset({Status.INFRA_ERROR, Status.PARSE_ERROR})
-"""Verdicts that say nothing lasting about a source (a judge failed), or that are cheaper to reach again."""
+NOT_REUSED = frozenset({Status.INFRA_ERROR, Status.UNTRUSTED_TIMING, Status.PARSE_ERROR})
+"""Verdicts that say nothing lasting about a source (judge failed, machine busy), or that are cheap to reach again."""
 
 
 @dataclass(slots=True)
