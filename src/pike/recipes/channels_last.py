@@ -9,29 +9,35 @@ from typing import Any
 
 import torch
 
-from pike.recipes.graph import call_before, capture_graph, finish_edit, nodes_calling, operand
+from pike.recipes.graph import (
+    add_tensor,
+    call_before,
+    capture_graph,
+    constant_value,
+    finish_edit,
+    first_operation,
+    nodes_calling,
+    operand,
+    varying_nodes,
+)
 from pike.recipes.recipe import Problem, Recipe, Stage, needs_graph, uses
 
 
 def channels_last(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.fx.GraphModule:
     """Convolution weights and image inputs channels-last, image outputs contiguous as before."""
     graph = capture_graph(model, args, kwargs)
+    varying = varying_nodes(graph)
     for conv in nodes_calling(graph, "conv2d"):
-        home, _, name = str(operand(conv, 1).target).rpartition(".")
-        weight: torch.Tensor = getattr(graph.get_submodule(home), name)
-        weight.data = weight.data.contiguous(memory_format=torch.channels_last)
-    nodes = list(graph.graph.nodes)
-    first = next(node for node in nodes if node.op != "placeholder")
-    for node in nodes:
+        weight = constant_value(graph, operand(conv, 1), varying)
+        if weight is not None:
+            packed = weight.contiguous(memory_format=torch.channels_last)
+            conv.update_arg(1, add_tensor(graph, "channels_last_weight", packed, conv))
+    first = first_operation(graph)
+    for node in list(graph.graph.nodes):
         if node.op == "placeholder" and is_image(node):
             image = call_before(first, torch.ops.aten.contiguous.default, node, memory_format=torch.channels_last)
             image.meta.update(node.meta)
             node.replace_all_uses_with(image, delete_user_cb=lambda user, image=image: user is not image)
-    output = nodes[-1]
-    output.args = torch.fx.map_arg(
-        output.args,
-        lambda node: call_before(output, torch.ops.aten.contiguous.default, node) if is_image(node) else node,
-    )
     finish_edit(graph)
     return graph
 
@@ -43,13 +49,10 @@ def is_image(node: torch.fx.Node) -> bool:
 
 
 def declines(problem: Problem) -> str:
-    """Declines without a two-dimensional convolution whose weight is a parameter."""
+    """Declines without a two-dimensional convolution."""
     if problem.graph is None:
         return needs_graph(problem)
-    if not uses(problem, "conv2d"):
-        return "there is no two-dimensional convolution"
-    fixed = all(operand(conv, 1).op == "get_attr" for conv in nodes_calling(problem.graph, "conv2d"))
-    return "" if fixed else "a convolution's weight is computed in forward"
+    return "" if uses(problem, "conv2d") else "there is no two-dimensional convolution"
 
 
 RECIPE = Recipe(
@@ -58,7 +61,6 @@ RECIPE = Recipe(
     Stage.LAYOUT,
     channels_last,
     declines,
-    edits_weights=True,
     prior_cpu=0.05,
     prior_cuda=0.1,
     blamed_for=("channels_last", "memory format", "memory_format", "view size is not compatible"),

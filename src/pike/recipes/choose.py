@@ -68,8 +68,6 @@ class Space:
         if own:
             return own[0]
         distant = (names for names in self.ranked if names not in tried and _share(names) == sample % SAMPLES)
-        if near and len(near) > SAMPLES // 2:
-            return near[sample % len(near)]
         return next(distant, None) or self.next_ranked(tried, round, sample)
 
     def neighbours(self, seed: Names) -> set[Names]:

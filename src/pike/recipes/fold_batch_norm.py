@@ -93,7 +93,6 @@ RECIPE = Recipe(
     Stage.REWRITE,
     fold_batch_norm,
     declines,
-    edits_weights=False,
     prior_cpu=0.15,
     prior_cuda=0.1,
     blamed_for=("folded_weight", "folded_bias", "batch_norm"),

@@ -36,7 +36,10 @@ def capture_graph(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[st
 
 
 def tidy_graph(graph: torch.fx.GraphModule) -> None:
-    """Drop run-time checks and copies that change no value; views become reshapes, which hold in any layout."""
+    """Drop run-time checks and copies that change no value; make the rest hold in any memory layout.
+
+    Views become reshapes, and outputs that were contiguous are made so (which is free where they are).
+    """
     aten = torch.ops.aten
     for node in list(graph.graph.nodes):
         if (node.op == "call_module" and node.target == "_guards_fn") or node.target in (
@@ -52,7 +55,19 @@ def tidy_graph(graph: torch.fx.GraphModule) -> None:
                 graph.graph.erase_node(node)
         elif node.target is aten.view.default:
             node.target = aten.reshape.default
+    output = next(reversed(graph.graph.nodes))
+    output.args = torch.fx.map_arg(output.args, lambda node: contiguous_before(output, node))
     finish_edit(graph)
+
+
+def contiguous_before(output: torch.fx.Node, node: torch.fx.Node) -> torch.fx.Node:
+    """What the output reads instead of `node` so that a contiguous tensor stays one."""
+    example = example_of(node)
+    if not isinstance(example, torch.Tensor) or not example.is_contiguous():
+        return node
+    kept = call_before(output, torch.ops.aten.contiguous.default, node)
+    kept.meta.update(node.meta)
+    return kept
 
 
 def finish_edit(graph: torch.fx.GraphModule) -> None:
@@ -126,6 +141,13 @@ def constant_value(graph: torch.fx.GraphModule, node: Any, varying: set[torch.fx
         kwargs: Any = torch.fx.map_arg(node.kwargs, values.__getitem__)
         function: Any = node.target
         return function(*args, **kwargs)
+
+
+def first_operation(graph: torch.fx.GraphModule) -> torch.fx.Node:
+    """The node after the last input: what is inserted before it can read every input."""
+    inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    first: torch.fx.Node = inputs[-1].next if inputs else next(iter(graph.graph.nodes))
+    return first
 
 
 def add_tensor(graph: torch.fx.GraphModule, name: str, value: torch.Tensor, before: torch.fx.Node) -> torch.fx.Node:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from pike.recipes.graph import call_before, capture_graph, finish_edit
+from pike.recipes.graph import call_before, capture_graph, finish_edit, first_operation
 
 
 def run_inside(
@@ -22,7 +22,7 @@ def run_inside(
         if tensor.dtype == torch.float32:
             tensor.data = tensor.data.to(dtype)
     nodes = list(graph.graph.nodes)
-    first = next(node for node in nodes if node.op != "placeholder")
+    first = first_operation(graph)
     for node in nodes:
         if node.op == "placeholder" and is_float32(node):
             cast = call_before(first, torch.ops.aten.to.dtype, node, dtype)

@@ -29,7 +29,7 @@ class Stage(IntEnum):
     PRECISION = 1
     """Another arithmetic inside, with casts at the border."""
     LAYOUT = 2
-    """Another order of elements in memory, restored at the border."""
+    """Another form of weights and data in memory, restored at the border."""
     LOWER = 3
     """Another way to run the same operators; at most one of a composition."""
     SETTING = 4

@@ -1,0 +1,118 @@
+"""A judge in miniature for recipe tests: loads a candidate file like the child does and compares it in float64."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import itertools
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pike import tasks
+from pike.core.agent import Proposal
+from pike.core.device import DeviceFacts
+from pike.core.evaluation import EvaluateOptions, Precision
+from pike.core.task import Task, TaskKind
+from pike.evaluate.reference import Inputs, Reference, load
+from pike.recipes import compose
+
+CPU = DeviceFacts("cpu", "a CPU", threads=2, compilers=("g++",))
+CUDA = DeviceFacts("cuda:0", "an H100", capability="9.0", compilers=("g++", "nvcc", "triton"))
+HALF = EvaluateOptions(precision=Precision.HALF)
+
+SMALL = {
+    "resnet18": ("get_init_inputs", "[10, (8, 16)]", {"IMAGE = 224": "IMAGE = 32"}),
+    "mobilenet": ("get_init_inputs", "[10, ((1, 8, 1, 1), (2, 8, 2, 2))]", {"IMAGE = 224": "IMAGE = 32"}),
+    "gpt_block": ("", "", {"TOKENS = 512": "TOKENS = 24", "WIDTH = 256": "WIDTH = 32", "HEADS = 8": "HEADS = 4"}),
+    "attention": ("", "", {"TOKENS = 512": "TOKENS = 24", "WIDTH = 512": "WIDTH = 32", "HEADS = 8": "HEADS = 4"}),
+}
+"""Narrow variants of the demo tasks: constructor arguments and constants."""
+
+
+def small_task(name: str) -> Task:
+    task = tasks.resolve(f"demo/{name}")
+    function, value, constants = SMALL[name]
+    source = task.source
+    for old, new in constants.items():
+        assert old in source
+        source = source.replace(old, new)
+    if function:
+        source += f"\n\ndef {function}():\n    return {value}\n"
+    return replace(task, id=f"small/{name}", source=source)
+
+
+def source_task(source: str, id: str = "test/task") -> Task:
+    return Task(id, id, TaskKind.SOURCE, source, "<test>")
+
+
+@dataclass
+class Case:
+    """A task with its reference."""
+
+    task: Task
+    reference: Reference
+
+    @classmethod
+    def of(cls, task: Task) -> Case:
+        return cls(task, load(task))
+
+    def compose(self, *names: str, facts: DeviceFacts = CPU, options: EvaluateOptions = HALF) -> Proposal:
+        inputs = self.reference.draw(1)
+        return compose(self.task, self.reference.model, inputs.args, inputs.kwargs, facts, names, options)
+
+    def build(self, folder: Path, *names: str) -> torch.nn.Module:
+        """The candidate of a composition, with the reference's weights, in eval mode."""
+        proposal = self.compose(*names)
+        assert proposal.source, proposal.failure
+        module = candidate_module(proposal.source, folder)
+        if self.task.kind is TaskKind.MODULE:
+            return module.ModelNew.from_reference(copy.deepcopy(self.reference.model)).eval()
+        torch.manual_seed(0)
+        candidate = module.ModelNew(*self.reference.init_inputs)
+        candidate.load_state_dict(self.reference.model.state_dict(), strict=True)
+        return candidate.eval()
+
+    def errors(self, candidate: torch.nn.Module, inputs: Inputs) -> tuple[float, float]:
+        """RMS error of the candidate and of the reference itself, against float64."""
+        exact = copy.deepcopy(self.reference.model).double()
+        with torch.no_grad():
+            want = exact(*as_double(inputs.args), **as_double(inputs.kwargs))
+            own = self.reference.model(*inputs.args, **inputs.kwargs)
+            got = candidate(*inputs.args, **inputs.kwargs)
+        return distance(got, want, own), distance(own, want, own)
+
+
+_numbers = itertools.count()
+
+
+def candidate_module(source: str, folder: Path) -> Any:
+    name = f"candidate_{next(_numbers)}"
+    path = folder / f"{name}.py"
+    path.write_text(source)
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def as_double(value: Any) -> Any:
+    return torch.utils._pytree.tree_map(
+        lambda leaf: leaf.double() if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf, value
+    )
+
+
+def distance(got: Any, want: Any, like: Any) -> float:
+    """The largest RMS error over all outputs, after the contract is checked."""
+    got_leaves, got_structure = torch.utils._pytree.tree_flatten(got)
+    like_leaves, like_structure = torch.utils._pytree.tree_flatten(like)
+    assert got_structure == like_structure
+    worst = 0.0
+    for mine, exact, own in zip(got_leaves, torch.utils._pytree.tree_leaves(want), like_leaves, strict=True):
+        assert (mine.shape, mine.dtype, mine.stride()) == (own.shape, own.dtype, own.stride())
+        worst = max(worst, float((mine.double() - exact).square().mean().sqrt()))
+    return worst

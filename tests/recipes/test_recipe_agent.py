@@ -1,0 +1,182 @@
+"""The agent without a language model: ideas, compositions, neighbours, repairs, and the end of its wits."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from recipe_harness import CPU, CUDA, HALF, Case, small_task, source_task
+
+from pike.core.agent import Context, Proposal
+from pike.core.evaluation import EvaluateOptions, Evaluation, Precision, Status
+from pike.core.step import Candidate, Role, Solution, Step
+from pike.recipes import RecipeAgent
+from pike.recipes.choose import Space, suspects
+from pike.recipes.composition import legal_compositions
+from pike.recipes.registry import BY_NAME
+
+STEADY = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+    def forward(self, x):
+        return self.a(x) + self.b(x)
+def get_inputs():
+    return [torch.randn(2, 4)]
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.fixture(scope="module")
+def case() -> Case:
+    return Case.of(source_task(STEADY))
+
+
+def agent_of(case: Case, facts=CPU, options=HALF) -> RecipeAgent:
+    return RecipeAgent(case.reference, facts, options)
+
+
+def ask(agent: RecipeAgent, case: Case, step: Step, **more) -> Proposal:
+    return asyncio.run(agent.act(Context(case.task, step, CPU, HALF, **more)))
+
+
+def candidate(id: str, *recipes: str) -> Candidate:
+    return Candidate(id, "...", recipes=recipes)
+
+
+def failed(status: Status, *recipes: str, log: str = "") -> Solution:
+    return Solution(candidate("c1", *recipes), Evaluation(status, "refused", log=log))
+
+
+def test_ideas_are_legal_compositions_without_repetition(case):
+    ideas = ask(agent_of(case), case, Step(0, Role.BRAINSTORM)).ideas
+    assert 5 <= len(ideas) <= 10
+    assert len(set(ideas)) == len(ideas)
+    assert all(part in BY_NAME for text in ideas for part in text.split(" + "))
+
+
+def test_an_idea_becomes_exactly_that_composition(case):
+    proposal = ask(agent_of(case), case, Step(1, Role.OPTIMISE, idea="compile + fuse_linears"))
+    assert proposal.recipes == ("fuse_linears", "compile")
+    assert "class ModelNew" in proposal.source
+    assert proposal.author == "recipes"
+
+
+def test_ten_parallel_samples_propose_ten_different_things(case):
+    agent = agent_of(case)
+    for seed in (None, Solution(candidate("c0", "fuse_linears", "compile"), Evaluation(Status.INFRA_ERROR))):
+        steps = [Step(i, Role.OPTIMISE, round=1, sample=i) for i in range(10)]
+        found = [ask(agent, case, step, seed=seed).recipes for step in steps]
+        assert len(set(found)) == 10
+
+
+def test_a_seed_gets_an_untried_neighbour(case):
+    agent = agent_of(case)
+    seed = Solution(candidate("c0", "fuse_linears", "compile"), Evaluation(Status.INFRA_ERROR))
+    known: tuple[Candidate, ...] = (seed.candidate,)
+    near = 0
+    for number in range(8):
+        found = ask(agent, case, Step(number, Role.OPTIMISE, round=1, sample=number), seed=seed, known=known).recipes
+        assert found not in {known_one.recipes for known_one in known}
+        near += len(set(found) ^ set(seed.candidate.recipes)) <= 2
+        known = (*known, candidate(f"c{number + 1}", *found))
+    assert near >= 5
+
+
+def test_the_same_context_has_the_same_answer(case):
+    step = Step(7, Role.OPTIMISE, round=2, sample=3)
+    known = (candidate("c1", "compile"),)
+    assert ask(agent_of(case), case, step, known=known) == ask(agent_of(case), case, step, known=known)
+
+
+def test_everything_is_offered_once_and_then_the_agent_is_exhausted(case):
+    agent = agent_of(case)
+    known: list[Candidate] = []
+    for number in range(500):
+        proposal = ask(
+            agent, case, Step(number, Role.OPTIMISE, round=number // 10, sample=number % 10), known=tuple(known)
+        )
+        if proposal.exhausted:
+            break
+        known.append(candidate(f"c{number}", *proposal.recipes))
+    everything = {one.recipes for one in known}
+    assert proposal.exhausted
+    assert not proposal.source
+    assert len(everything) == len(known) > 20
+    assert everything == set(legal_compositions([name for name, reason in agent.declined().items() if not reason]))
+
+
+def test_a_fix_drops_or_replaces_the_culprit(case):
+    agent = agent_of(case)
+    cases = [
+        (failed(Status.WRONG_OUTPUT, "fuse_linears", "bf16", "compile"), "bf16"),
+        (
+            failed(Status.RUNTIME_ERROR, "fuse_linears", "bf16", "compile", log="torch._inductor.exc.CppCompileError"),
+            "compile",
+        ),
+        (
+            failed(Status.RUNTIME_ERROR, "fuse_linears", "compile", "freeze", log="bad joined_weight shape"),
+            "fuse_linears",
+        ),
+        (failed(Status.TIMEOUT, "fuse_linears", "max_autotune", "freeze"), "max_autotune"),
+    ]
+    for failing, culprit in cases:
+        step = Step(3, Role.FIX, failing="c1", attempt=1)
+        found = ask(agent, case, step, failing=failing, known=(failing.candidate,))
+        assert culprit not in found.recipes
+        assert found.recipes, found.failure
+        assert len(set(found.recipes) - set(failing.candidate.recipes)) <= 1
+
+
+def test_a_fix_with_nothing_left_fails_without_ending_the_run(case):
+    failing = failed(Status.RUNTIME_ERROR, "compile")
+    others = legal_compositions(name for name, reason in agent_of(case).declined().items() if not reason)
+    near = [candidate(f"c{i}", *names) for i, names in enumerate(others) if len(names) == 1]
+    found = ask(agent_of(case), case, Step(3, Role.FIX, failing="c1", attempt=1), failing=failing, known=tuple(near))
+    assert not found.source
+    assert found.failure
+    assert not found.exhausted
+
+
+def test_diagnostics_name_the_culprit():
+    verdict = Evaluation(Status.RUNTIME_ERROR, "CUDA error: operation not permitted when stream is capturing")
+    assert suspects(("half", "channels_last", "cuda_graph"), verdict)[0] == "cuda_graph"
+
+
+def test_a_model_to_which_nothing_applies_exhausts_the_agent_with_the_reason():
+    chancy = Case.of(source_task(STEADY.replace("self.a(x) +", "torch.rand(4) +")))
+    agent = agent_of(chancy)
+    assert ask(agent, chancy, Step(0, Role.BRAINSTORM)).failure
+    proposal = ask(agent, chancy, Step(1, Role.OPTIMISE))
+    assert proposal.exhausted
+    assert "different answers" in proposal.failure
+
+
+def test_only_the_first_question_takes_long(case):
+    agent = agent_of(case)
+    ask(agent, case, Step(0, Role.BRAINSTORM))
+    start = time.perf_counter()
+    for number in range(20):
+        ask(agent, case, Step(number, Role.OPTIMISE, sample=number))
+    assert time.perf_counter() - start < 2
+
+
+@pytest.mark.parametrize("precision", [Precision.HALF, Precision.SAME])
+def test_on_a_gpu_the_measured_winner_comes_first(precision):
+    network = Case.of(small_task("resnet18"))
+    agent = agent_of(network, CUDA, EvaluateOptions(precision=precision))
+    best = ask(agent, network, Step(0, Role.BRAINSTORM)).ideas[0].split(" + ")
+    assert {"channels_last", "reduce_overhead", "freeze"} <= set(best)
+    assert ("half" in best) == (precision is Precision.HALF)
+
+
+def test_neighbours_keep_what_they_need():
+    space = Space(legal_compositions(["fold_batch_norm", "compile", "freeze", "max_autotune"]), False)
+    near = space.neighbours(("compile", "freeze"))
+    assert ("max_autotune", "freeze") in near
+    assert ("compile",) in near
+    assert ("freeze",) not in near
