@@ -126,6 +126,9 @@ class Timing:
         blocks: interleaved blocks that count.
         calls: timed calls of the candidate.
         overhead_ms: the calibrated hand-over overhead that was subtracted from both sides.
+        dropped_blocks: blocks that do not count because other programs held the CPU meanwhile.
+        contention: share of the time in which some thread of the machine waited for a CPU, median over the blocks
+            that count (0 where the kernel does not tell).
     """
 
     reference_ms: float
@@ -135,6 +138,8 @@ class Timing:
     blocks: int
     calls: int
     overhead_ms: float
+    dropped_blocks: int = 0
+    contention: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +225,8 @@ class Evaluation:
             "overhead_ms": timing.overhead_ms if timing else None,
             "blocks": timing.blocks if timing else None,
             "calls": timing.calls if timing else None,
+            "dropped_blocks": timing.dropped_blocks if timing else None,
+            "contention": timing.contention if timing else None,
             "max_abs_error": error.max_abs if error else None,
             "rms_error": error.rms if error else None,
             "budget_max_abs": error.budget_max_abs if error else None,

@@ -1,7 +1,8 @@
 """How fast: interleaved blocks of reference and candidate by the judge's clock, until the interval is tight.
 
 Knows when to stop and which calls are kept for verification. Every call gets fresh inputs; the other side is frozen
-while one is timed; the first call of a block warms up and does not count. Does not know what is right.
+while one is timed; the first call of a block warms up and does not count; on a CPU, blocks during which other
+programs held the CPU are dropped. Does not know what is right.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import torch
 
 from pike.core.evaluation import Effort, Status, Timing
 from pike.evaluate.child.wire import Command
+from pike.evaluate.contention import ContentionMeter
 from pike.evaluate.reference import Inputs
 from pike.evaluate.runner import Refused, Runner
 from pike.evaluate.stats import Ratio, median, ratio_of_blocks
@@ -25,6 +27,8 @@ _WARM_SECONDS, _WARM_CALLS = 0.3, 5
 _BLOCK_SECONDS, _MOST_CALLS_PER_BLOCK = 0.15, 20
 _CHILD_DISAGREES, _CHILD_SLACK_NS = 0.25, 200_000
 _LEAST_NS = 500.0
+_LEAST_BLOCKS = 3
+_CONTENDED = 0.10
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +65,18 @@ class Kept:
     snapshot: torch.Tensor
 
 
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """One block of each side, wall nanoseconds of their calls, and how contended the CPU was meanwhile."""
+
+    reference_ns: list[float]
+    candidate_ns: list[float]
+    contention: float
+
+
 @dataclass
 class _Side:
     runner: Runner
-    blocks_ns: list[float] = field(default_factory=list)
-    calls_ns: list[float] = field(default_factory=list)
     child_ns: list[float] = field(default_factory=list)
 
 
@@ -78,6 +89,7 @@ class Stopwatch:
         self._plan = plan
         self._empty_ns: list[float] = []
         self._empty_child_ns: list[float] = []
+        self._pairs: list[_Pair] = []
         self.kept: list[Kept] = []
         self._seen = 0
         self._chance = random.SystemRandom()
@@ -124,35 +136,50 @@ class Stopwatch:
 
     def _blocks(self, calls: int) -> Ratio:
         started, order = time.monotonic(), (self._reference, self._candidate)
+        meter = ContentionMeter()
         while True:
             self._calibrate()
-            for side in order:
-                self._block(side, calls)
+            meter.share()
+            times = {id(side): self._block(side, calls) for side in order}
+            self._pairs.append(_Pair(times[id(self._reference)], times[id(self._candidate)], meter.share()))
             order = (order[1], order[0])  # ABBA
-            ratio = ratio_of_blocks(self._net_blocks(self._reference), self._net_blocks(self._candidate))
-            blocks, elapsed = len(self._candidate.blocks_ns), time.monotonic() - started
-            enough = blocks >= self._plan.min_blocks and len(self._candidate.calls_ns) >= self._plan.min_calls
-            if enough and ratio.relative_width <= self._plan.target_width:
-                return ratio
-            if blocks >= 3 and elapsed > self._plan.max_seconds:
-                return ratio
+            clean, out_of_time = self._clean(), time.monotonic() - started > self._plan.max_seconds
+            if out_of_time and len(self._pairs) >= _LEAST_BLOCKS:
+                return self._ratio()
+            if len(clean) >= self._plan.min_blocks and calls * len(clean) >= self._plan.min_calls:
+                ratio = self._ratio()
+                if ratio.relative_width <= self._plan.target_width:
+                    return ratio
 
-    def _block(self, side: _Side, calls: int) -> None:
+    def _clean(self) -> list[_Pair]:
+        """Pairs that no other program disturbed; on a GPU the host is not what is timed."""
+        if self._reference.runner.device.type == "cuda":
+            return self._pairs
+        return [pair for pair in self._pairs if pair.contention <= _CONTENDED]
+
+    def _counted(self) -> list[_Pair]:
+        """The clean pairs, or all of them where too few are clean (the verdict then shows the contention)."""
+        clean = self._clean()
+        return clean if len(clean) >= _LEAST_BLOCKS else self._pairs
+
+    def _ratio(self) -> Ratio:
+        counted = self._counted()
+        return ratio_of_blocks(
+            [self._net(median(pair.reference_ns)) for pair in counted],
+            [self._net(median(pair.candidate_ns)) for pair in counted],
+        )
+
+    def _block(self, side: _Side, calls: int) -> list[float]:
         other = self._candidate if side is self._reference else self._reference
         other.runner.child.freeze()
         try:
             self._one(side, keep=False)
-            times = [self._one(side, keep=side is self._candidate) for _ in range(calls)]
+            return [self._one(side, keep=side is self._candidate) for _ in range(calls)]
         finally:
             other.runner.child.thaw()
-        side.calls_ns += times
-        side.blocks_ns.append(median(times))
 
     def _net(self, wall_ns: float) -> float:
         return max(wall_ns - self._overhead_ns, _LEAST_NS)
-
-    def _net_blocks(self, side: _Side) -> list[float]:
-        return [self._net(wall_ns) for wall_ns in side.blocks_ns]
 
     def _one(self, side: _Side, keep: bool) -> float:
         seed = secrets.randbits(63)
@@ -176,7 +203,7 @@ class Stopwatch:
     def _check_child(self) -> None:
         if self._last not in self.kept:
             self.kept.append(self._last)
-        candidate_ns = self._net(median(self._candidate.calls_ns))
+        candidate_ns = self._net(median([ns for pair in self._pairs for ns in pair.candidate_ns]))
         gap = candidate_ns - (median(self._candidate.child_ns) - median(self._empty_child_ns))
         if abs(gap) > max(_CHILD_DISAGREES * candidate_ns, _CHILD_SLACK_NS):
             raise Refused(
@@ -190,12 +217,16 @@ class Stopwatch:
             )
 
     def _timing(self, ratio: Ratio) -> Timing:
+        counted = self._counted()
+        candidate = [ns for pair in counted for ns in pair.candidate_ns]
         return Timing(
-            reference_ms=self._net(median(self._reference.calls_ns)) / 1e6,
-            candidate_ms=self._net(median(self._candidate.calls_ns)) / 1e6,
+            reference_ms=self._net(median([ns for pair in counted for ns in pair.reference_ns])) / 1e6,
+            candidate_ms=self._net(median(candidate)) / 1e6,
             speedup=ratio.value,
             speedup_ci95=(ratio.low, ratio.high),
-            blocks=len(self._candidate.blocks_ns),
-            calls=len(self._candidate.calls_ns),
+            blocks=len(counted),
+            calls=len(candidate),
             overhead_ms=self._overhead_ns / 1e6,
+            dropped_blocks=len(self._pairs) - len(counted),
+            contention=median([pair.contention for pair in counted]),
         )

@@ -20,6 +20,7 @@ from pike.evaluate.child.layout import ContractBroken
 from pike.evaluate.child.stub import Stub
 from pike.evaluate.child.wire import Command, Reply, Up, WireClosed, receive_down, send_up
 
+_MOST_LINES = 120
 _OUT_OF_MEMORY_WORDS = ("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc")
 
 
@@ -50,7 +51,7 @@ def _answer(stub: Stub, command: Command, seq: int, body: Any, fds: tuple[int, .
         sys.stderr.write(f"contract: {error}\n")
         reply = Reply.BAD_CONTRACT
     except BaseException as error:  # a candidate may raise anything, SystemExit included
-        traceback.print_exc()
+        _explain(error)
         reply = Reply.OUT_OF_MEMORY if _is_out_of_memory(error) else Reply.BROKEN
     sys.stdout.flush()
     sys.stderr.flush()
@@ -69,6 +70,15 @@ def _obey(stub: Stub, command: Command, body: Any, fds: tuple[int, ...]) -> tupl
     elif command is Command.MAP:
         stub.map(body, fds)
     return 0, 0
+
+
+def _explain(error: BaseException) -> None:
+    """The traceback on stderr, long messages cut, and as the last line what the verdict quotes."""
+    lines = "".join(traceback.format_exception(error)).splitlines()
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[: _MOST_LINES // 2], f"[... {len(lines) - _MOST_LINES} lines ...]", *lines[-_MOST_LINES // 2 :]]
+    words = str(error).strip().splitlines() or [""]
+    sys.stderr.write("\n".join(lines) + f"\n{type(error).__name__}: {words[0]}\n")
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
