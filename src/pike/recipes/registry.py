@@ -22,11 +22,15 @@ from pike.recipes import (
     sdpa,
     tf32,
     trace_frozen,
+    winograd2,
+    winograd4,
 )
 from pike.recipes.recipe import Recipe
 
 RECIPES: tuple[Recipe, ...] = (
     fold_batch_norm.RECIPE,
+    winograd2.RECIPE,
+    winograd4.RECIPE,
     sdpa.RECIPE,
     fuse_linears.RECIPE,
     half.RECIPE,

@@ -42,8 +42,10 @@ class Attention(NamedTuple):
 def sdpa(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.fx.GraphModule:
     """Replace every written-out attention by the fused operator."""
     graph = capture_graph(model, args, kwargs)
-    for attention in find_attention(graph):
-        replace_attention(graph, attention)
+    for softmax in nodes_calling(graph, "softmax", "_softmax"):
+        found = match_attention(graph, softmax, varying_nodes(graph))
+        if found is not None:
+            replace_attention(graph, found)
     finish_edit(graph)
     return graph
 
@@ -68,13 +70,6 @@ def replace_attention(graph: torch.fx.GraphModule, found: Attention) -> None:
     result = call_before(end, aten.squeeze.dim, fused, 0) if flat else fused
     result.meta.update(end.meta)
     end.replace_all_uses_with(result)
-
-
-def find_attention(graph: torch.fx.GraphModule) -> list[Attention]:
-    """Every attention that can be replaced without changing its values."""
-    varying = varying_nodes(graph)
-    found = (match_attention(graph, softmax, varying) for softmax in nodes_calling(graph, "softmax", "_softmax"))
-    return [attention for attention in found if attention is not None]
 
 
 def match_attention(
@@ -177,7 +172,10 @@ def declines(problem: Problem) -> str:
     """Declines where no attention is written out in a form that is certainly equivalent."""
     if problem.graph is None:
         return needs_graph(problem)
-    if find_attention(problem.graph):
+    varying = varying_nodes(problem.graph)
+    if any(
+        match_attention(problem.graph, node, varying) for node in nodes_calling(problem.graph, "softmax", "_softmax")
+    ):
         return ""
     return "no written-out softmax attention with constant masks and scales"
 
