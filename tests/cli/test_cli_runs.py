@@ -141,3 +141,19 @@ def test_ctrl_c_stops_cleanly_and_resume_finishes(folder: Path) -> None:
     result = only_object(resumed.stdout)
     assert result["finished"]
     assert result["spend"]["queries"] == 3
+
+
+@pytest.mark.slow
+def test_the_demo_ends_with_its_table_and_files(folder: Path) -> None:
+    done = pike(folder, "demo", "--query-budget", "1", "--device", "cpu")
+    assert done.returncode in (0, 1), done.stderr
+    for column in ("model", "eager", "torch.compile", "best", "speedup", "95 % interval", "error", "queries", "time"):
+        assert column in done.stdout
+    assert "resnet18" in done.stdout
+    assert "gpt" in done.stdout
+    for task in ("resnet18", "gpt_block"):
+        run = folder / "runs" / "demo" / task
+        for name in ("journal.sqlite", "result.json", "report.html", "torch_compile.json"):
+            assert (run / name).exists(), name
+    index = (folder / "runs" / "demo" / "index.html").read_text()
+    assert "resnet18/report.html" in index

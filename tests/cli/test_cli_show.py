@@ -1,0 +1,134 @@
+"""The tables that end a run, a verdict and an estimate."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console, RenderableType
+
+from pike.api import Check, Estimate
+from pike.api.views import RunResult
+from pike.cli import show
+from pike.cli.judging import exit_code as verdict_code
+from pike.cli.running import exit_code as run_code
+from pike.core.budget import Budget, Spend
+from pike.core.device import DeviceFacts
+from pike.core.evaluation import Evaluation, OutputError, Status, Timing
+from pike.core.step import Candidate
+from pike.engine.ledger import Uncertain
+
+
+def valid(speedup: float, low: float) -> Evaluation:
+    timing = Timing(41.26, 41.26 / speedup, speedup, (low, 2 * speedup - low), 12, 240, 0.01)
+    return Evaluation(Status.VALID, timing=timing, error=OutputError(1.2e-6, 3e-7, 1e-5, 4e-6), device="cpu")
+
+
+RESULT = RunResult(
+    task="demo/resnet18",
+    name="ResNet-18 [b]",
+    folder="runs/my run",
+    strategy="pike-b",
+    models=(("coa", "none"),),
+    finished=True,
+    stopped="queries",
+    best=Candidate("c3", "source", author="recipes", note="[bold]channels-last"),
+    evaluation=valid(2.214, 2.1),
+    finalists=(),
+    spend=Spend(10, 1.5, 123_456),
+    uncertain=Uncertain(),
+    budget=Budget(10),
+    counts=((Status.VALID, 8),),
+    candidates=10,
+    rounds=1,
+    seconds=192.0,
+    device=DeviceFacts("cpu", "cpu"),
+    pike_version="0.1.0",
+)
+INTERRUPTED = replace(RESULT, finished=False, stopped="interrupted")
+EMPTY = replace(RESULT, best=None, evaluation=None)
+
+
+def text(*what: RenderableType) -> str:
+    console = Console(file=io.StringIO(), width=160, highlight=False)
+    for one in what:
+        console.print(one)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_a_run_is_one_row() -> None:
+    row = text(show.runs_table([show.Row(RESULT, valid(1.65, 1.6))]))
+    for cell in (
+        "ResNet-18 [b]",
+        "41.3 ms",
+        "25.0 ms (1.65×)",
+        "18.6 ms",
+        "2.21×",
+        "2.10 to 2.33",
+        "1.2e-06",
+        " 10 ",
+        "3 min 12 s",
+    ):
+        assert cell in row, cell
+
+
+def test_what_was_not_measured_is_said() -> None:
+    refused = Evaluation(Status.BUILD_ERROR, "no compiler")
+    assert text(show.runs_table([show.Row(RESULT, None), show.Row(EMPTY, refused)])).count("not measured") == 2
+
+
+def test_a_finished_run_says_who_won_and_where_the_files_are() -> None:
+    closing = text(*show.closing_lines(RESULT, Path("runs/my run/report.html")))
+    for words in ("c3 by recipes: [bold]channels-last", "$1.50", "123,456 tokens", "best.py", "report.html"):
+        assert words in closing
+    assert "resume" not in closing
+
+
+def test_an_interrupted_run_says_how_to_go_on() -> None:
+    closing = text(*show.closing_lines(INTERRUPTED, Path("report.html")))
+    assert "Stopped: interrupted. Continue with:  pike resume 'runs/my run'" in closing
+    assert "the search's" in closing
+
+
+def test_a_win_within_the_noise_is_not_called_one() -> None:
+    noise = replace(RESULT, evaluation=valid(1.02, 0.99))
+    assert "not faster" in text(*show.closing_lines(noise, Path("report.html")))
+
+
+def test_a_run_without_a_valid_candidate_says_so() -> None:
+    assert "No candidate was valid" in text(*show.closing_lines(EMPTY, Path("report.html")))
+
+
+def test_exit_codes() -> None:
+    assert [run_code(result) for result in (RESULT, EMPTY, INTERRUPTED)] == [0, 1, 130]
+    assert [run_code(replace(INTERRUPTED, stopped=why)) for why in ("provider", "infra")] == [3, 3]
+    verdicts = [valid(2, 1.9), Evaluation(Status.WRONG_OUTPUT), Evaluation(Status.INFRA_ERROR)]
+    assert [verdict_code(verdict) for verdict in verdicts] == [0, 1, 3]
+
+
+def test_a_verdict_shows_error_and_what_was_allowed() -> None:
+    error = OutputError(0.5, 0.1, 1e-5, 4e-6, vacuous=True)
+    shown = text(show.verdict_table(Evaluation(Status.WRONG_OUTPUT, "off by [0.5]", error=error)))
+    for words in ("wrong-output", "off by [0.5]", "5.0e-01 largest", "1.0e-05", "vacuous"):
+        assert words in shown
+
+
+def test_an_unknown_price_is_not_shown_as_free() -> None:
+    estimate = Estimate(300, 301, 1000, 2000, None, 4.5, (("coa", "openai:x"),), "tokens", ("a guess",))
+    shown = text(show.estimate_table(estimate))
+    assert "unknown price" in shown
+    assert "$" not in shown
+    assert "4 h 30 min" in shown
+
+
+def test_what_is_missing_stands_out_only_if_it_is_needed() -> None:
+    checks = [
+        Check("torch", False, True, "not installed", "pip install torch"),
+        Check("GPU", False, False, "none", ""),
+        Check("g++", True, False, "found", ""),
+    ]
+    shown = text(show.checks_table(checks))
+    assert shown.count("MISSING") == 1
+    assert "pip install torch" in shown
