@@ -40,6 +40,7 @@ class TimingPlan:
         min_calls: timed candidate calls before stopping is allowed.
         target_width: relative width of the 95 % interval at which timing stops.
         max_seconds: when timing stops whatever its interval (at least three pairs of blocks are always measured).
+        patience_seconds: when timing stops although other programs disturbed too many blocks.
         verified_calls: timed outputs kept for verification, the very last one always among them.
     """
 
@@ -47,14 +48,15 @@ class TimingPlan:
     min_calls: int
     target_width: float
     max_seconds: float
+    patience_seconds: float
     verified_calls: int
 
 
 def plan_for(effort: Effort, max_seconds: float) -> TimingPlan:
     """Cheap while searching, thorough for what is reported."""
     if effort is Effort.SEARCH:
-        return TimingPlan(6, 20, 0.03, max_seconds / 2, 3)
-    return TimingPlan(12, 50, 0.015, max_seconds, 8)
+        return TimingPlan(6, 20, 0.03, max_seconds / 2, max_seconds, 3)
+    return TimingPlan(12, 50, 0.015, max_seconds, 4 * max_seconds, 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +145,9 @@ class Stopwatch:
             times = {id(side): self._block(side, calls) for side in order}
             self._pairs.append(_Pair(times[id(self._reference)], times[id(self._candidate)], meter.share()))
             order = (order[1], order[0])  # ABBA
-            clean, out_of_time = self._clean(), time.monotonic() - started > self._plan.max_seconds
-            if out_of_time and len(self._pairs) >= _LEAST_BLOCKS:
+            clean, elapsed = self._clean(), time.monotonic() - started
+            limit = self._plan.max_seconds if len(clean) >= self._plan.min_blocks else self._plan.patience_seconds
+            if elapsed > limit and len(self._pairs) >= _LEAST_BLOCKS:
                 return self._ratio()
             if len(clean) >= self._plan.min_blocks and calls * len(clean) >= self._plan.min_calls:
                 ratio = self._ratio()
