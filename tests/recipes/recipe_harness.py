@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import importlib.util
 import itertools
 import sys
@@ -19,6 +20,9 @@ from pike.core.evaluation import EvaluateOptions, Precision
 from pike.core.task import Task, TaskKind
 from pike.evaluate.reference import Inputs, Reference, load
 from pike.recipes import compose
+from pike.recipes.compose import proposal as written
+from pike.recipes.composition import decline_reasons, ordered
+from pike.recipes.recipe import Problem
 
 CPU = DeviceFacts("cpu", "a CPU", threads=2, compilers=("g++",))
 CUDA = DeviceFacts("cuda:0", "an H100", capability="9.0", compilers=("g++", "nvcc", "triton"))
@@ -64,9 +68,16 @@ class Case:
         inputs = self.reference.draw(1)
         return compose(self.task, self.reference.model, inputs.args, inputs.kwargs, facts, names, options)
 
+    @functools.cached_property
+    def declined(self) -> dict[str, str]:
+        """Why each recipe declines on the CPU, found out once."""
+        inputs = self.reference.draw(1)
+        return decline_reasons(Problem(self.reference.model, inputs.args, inputs.kwargs, CPU, HALF))
+
     def build(self, folder: Path, *names: str) -> torch.nn.Module:
         """The candidate of a composition, with the reference's weights, in eval mode."""
-        proposal = self.compose(*names)
+        assert not any(self.declined[name] for name in names)
+        proposal = written(self.task, ordered(names))
         assert proposal.source, proposal.failure
         module = candidate_module(proposal.source, folder)
         if self.task.kind is TaskKind.MODULE:

@@ -175,7 +175,8 @@ def test_on_a_gpu_the_measured_winner_comes_first(precision):
 
 
 def test_neighbours_keep_what_they_need():
-    space = Space(legal_compositions(["fold_batch_norm", "compile", "freeze", "max_autotune"]), False)
+    names = ["fold_batch_norm", "compile", "freeze", "max_autotune"]
+    space = Space(legal_compositions(names), dict.fromkeys(names, 0.1))
     near = space.neighbours(("compile", "freeze"))
     assert ("max_autotune", "freeze") in near
     assert ("compile",) in near

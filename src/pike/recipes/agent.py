@@ -15,7 +15,7 @@ from pike.core.evaluation import EvaluateOptions
 from pike.core.step import Role
 from pike.recipes.choose import Space
 from pike.recipes.compose import AUTHOR, from_idea, idea, proposal
-from pike.recipes.composition import Names, decline_reasons, legal_compositions
+from pike.recipes.composition import Names, decline_reasons, gains, legal_compositions
 from pike.recipes.recipe import Problem, Reference
 
 MOST_IDEAS = 10
@@ -58,7 +58,7 @@ class RecipeAgent:
                 problem = Problem(self._reference.model, inputs.args, inputs.kwargs, self._facts, self._options)
                 reasons = decline_reasons(problem)
                 applicable = [name for name, reason in reasons.items() if not reason]
-                self._found = Space(legal_compositions(applicable), self._facts.is_cuda), reasons
+                self._found = Space(legal_compositions(applicable), gains(problem)), reasons
             return self._found
 
     def _next(self, context: Context, space: Space) -> Proposal:

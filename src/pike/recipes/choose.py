@@ -8,7 +8,7 @@ composition is written.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pike.core.evaluation import Evaluation, Status
 from pike.recipes.composition import Names, best_first, broken_rule, ordered, prior
@@ -35,11 +35,11 @@ _USUAL_SUSPECTS = (Stage.LOWER, Stage.SETTING, Stage.REWRITE, Stage.PRECISION, S
 class Space:
     """The legal compositions of one problem, ranked."""
 
-    def __init__(self, compositions: Iterable[Names], is_cuda: bool) -> None:
-        """Rank the compositions by the priors of a device."""
+    def __init__(self, compositions: Iterable[Names], gain: Mapping[str, float]) -> None:
+        """Rank the compositions by the expected gains of their recipes."""
         legal = set(compositions)
-        head = best_first(legal, is_cuda, _DIVERSE)
-        tail = sorted(legal.difference(head), key=lambda names: (-prior(names, is_cuda), names))
+        head = best_first(legal, gain, _DIVERSE)
+        tail = sorted(legal.difference(head), key=lambda names: (-prior(names, gain), names))
         self.ranked: tuple[Names, ...] = (*head, *tail)
         self._rank = {names: rank for rank, names in enumerate(self.ranked)}
 

@@ -7,11 +7,11 @@ they are written (`write`) or chosen during a search (`agent`).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pike.core.config import nearest
 from pike.core.errors import UserError
-from pike.recipes.recipe import Problem, Recipe, Stage
+from pike.recipes.recipe import Problem, Stage
 from pike.recipes.registry import BY_NAME, RECIPES
 
 Names = tuple[str, ...]
@@ -71,24 +71,28 @@ def legal_compositions(applicable: Iterable[str]) -> list[Names]:
     return [names for names in combined if names and not broken_rule(names)]
 
 
-def prior(names: Names, is_cuda: bool) -> float:
-    """The expected log speedup of a composition, before anything is measured."""
-    chosen: list[Recipe] = [BY_NAME[name] for name in names]
-    return sum(recipe.prior_cuda if is_cuda else recipe.prior_cpu for recipe in chosen)
+def gains(problem: Problem) -> dict[str, float]:
+    """The expected log speedup of every recipe on a problem, before anything is measured."""
+    return {recipe.name: recipe.gain(problem) for recipe in RECIPES}
 
 
-def best_first(compositions: Iterable[Names], is_cuda: bool, count: int) -> list[Names]:
+def prior(names: Names, gain: Mapping[str, float]) -> float:
+    """The expected log speedup of a composition."""
+    return sum(gain[name] for name in names)
+
+
+def best_first(compositions: Iterable[Names], gain: Mapping[str, float], count: int) -> list[Names]:
     """The most promising compositions, the ones that resemble those before them put back.
 
     Args:
         compositions: what to choose from.
-        is_cuda: which device's priors count.
+        gain: what `gains` gives.
         count: how many to return.
     """
-    left = sorted(compositions, key=lambda names: (-prior(names, is_cuda), len(names), names))
+    left = sorted(compositions, key=lambda names: (-prior(names, gain), len(names), names))
     chosen: list[Names] = []
     while left and len(chosen) < count:
-        pick = max(left, key=lambda names: prior(names, is_cuda) - _SIMILAR * _resemblance(names, chosen))
+        pick = max(left, key=lambda names: prior(names, gain) - _SIMILAR * _resemblance(names, chosen))
         left.remove(pick)
         chosen.append(pick)
     return chosen

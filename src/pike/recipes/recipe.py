@@ -135,6 +135,7 @@ class Recipe:
         excludes: names that cannot be in the same composition.
         prior_cpu: expected log speedup on a CPU, for trying promising compositions first.
         prior_cuda: expected log speedup on a GPU.
+        suits: what to add to the expectation for a problem, by its structure.
         blamed_for: words in a failed candidate's diagnostics that point at this recipe.
     """
 
@@ -149,7 +150,12 @@ class Recipe:
     excludes: frozenset[str] = frozenset()
     prior_cpu: float = 0.0
     prior_cuda: float = 0.0
+    suits: Callable[[Problem], float] = lambda _problem: 0.0
     blamed_for: tuple[str, ...] = ()
+
+    def gain(self, problem: Problem) -> float:
+        """The expected log speedup on a problem, before anything is measured."""
+        return (self.prior_cuda if problem.facts.is_cuda else self.prior_cpu) + self.suits(problem)
 
     @property
     def call(self) -> str:

@@ -41,6 +41,7 @@ constexpr int LANES = 16, ROWS = 6, VECS = 4;
 constexpr int LANES = 8, ROWS = 6, VECS = 2;
 #endif
 typedef float vec __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+constexpr int CHUNK = 32;  // channels summed in one go: short sums keep the rounding error small
 constexpr int M = TILE, A = M + 2;
 static const float BT[A][A] = INPUT_MATRIX;
 static const float AT[M][A] = OUTPUT_MATRIX;
@@ -52,18 +53,23 @@ struct Shape {
 template <int R>
 static inline void multiply_rows(const float* v, const float* u, float* p, int C, int K) {
   for (int k = 0; k < K; k += LANES * VECS) {
-    vec acc[R][VECS] = {};
     const float* up = u + (size_t)k * C;
-    for (int c = 0; c < C; c++, up += LANES * VECS) {
-      vec w[VECS];
-      for (int j = 0; j < VECS; j++) w[j] = *(const vec*)(up + j * LANES);
-      for (int r = 0; r < R; r++) {
-        const float x = v[(size_t)r * C + c];
-        for (int j = 0; j < VECS; j++) acc[r][j] += w[j] * x;
+    for (int from = 0; from < C; from += CHUNK) {
+      vec acc[R][VECS] = {};
+      for (int c = from; c < std::min(C, from + CHUNK); c++, up += LANES * VECS) {
+        vec w[VECS];
+        for (int j = 0; j < VECS; j++) w[j] = *(const vec*)(up + j * LANES);
+        for (int r = 0; r < R; r++) {
+          const float x = v[(size_t)r * C + c];
+          for (int j = 0; j < VECS; j++) acc[r][j] += w[j] * x;
+        }
       }
+      for (int r = 0; r < R; r++)
+        for (int j = 0; j < VECS; j++) {
+          vec* sum = (vec*)(p + (size_t)r * K + k + j * LANES);
+          *sum = from ? *sum + acc[r][j] : acc[r][j];
+        }
     }
-    for (int r = 0; r < R; r++)
-      for (int j = 0; j < VECS; j++) *(vec*)(p + (size_t)r * K + k + j * LANES) = acc[r][j];
   }
 }
 
