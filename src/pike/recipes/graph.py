@@ -23,7 +23,9 @@ def capture_graph(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[st
     if isinstance(model, torch.fx.GraphModule) and model.meta.get("captured"):
         return model
     with torch.no_grad():
-        program = torch.export.export(model, args, kwargs, strict=False).run_decompositions({})
+        program = torch.export.export(model, args, kwargs, strict=False)
+        if any(changes_a_tensor(node) for node in program.graph.nodes):
+            program = program.run_decompositions({})
     signature = program.graph_signature
     if signature.buffers_to_mutate or signature.user_inputs_to_mutate:
         raise RuntimeError("the model changes its own buffers or its inputs")
@@ -33,6 +35,12 @@ def capture_graph(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[st
     graph.meta["captured"] = True
     graph.eval()
     return graph
+
+
+def changes_a_tensor(node: torch.fx.Node) -> bool:
+    """Whether a node calls an operator that writes into one of its arguments."""
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and bool(schema.is_mutable)
 
 
 def tidy_graph(graph: torch.fx.GraphModule) -> None:
@@ -53,6 +61,9 @@ def tidy_graph(graph: torch.fx.GraphModule) -> None:
             if "memory_format" not in node.kwargs and source.op != "placeholder":
                 node.replace_all_uses_with(source)
                 graph.graph.erase_node(node)
+        elif node.target is aten.dropout.default and not operand(node, 2):
+            node.replace_all_uses_with(operand(node, 0))
+            graph.graph.erase_node(node)
         elif node.target is aten.view.default:
             node.target = aten.reshape.default
     output = next(reversed(graph.graph.nodes))

@@ -1,0 +1,14 @@
+"""Recipe tests run on one thread: the models are tiny, and several threads only wait for each other."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
