@@ -132,3 +132,13 @@ def test_what_is_missing_stands_out_only_if_it_is_needed() -> None:
     shown = text(show.checks_table(checks))
     assert shown.count("MISSING") == 1
     assert "pip install torch" in shown
+
+
+def test_a_disturbed_measurement_is_not_passed_off_as_sound() -> None:
+    assert "unreliable" not in text(*show.closing_lines(RESULT, Path("report.html")))
+    timing = valid(2.2, 2.0).timing
+    assert timing is not None
+    disturbed = replace(valid(2.2, 2.0), timing=replace(timing, contention=0.61))
+    words = "in 61% of the time"
+    assert words in text(*show.closing_lines(replace(RESULT, evaluation=disturbed), Path("report.html")))
+    assert words in text(show.verdict_table(disturbed))

@@ -28,7 +28,7 @@ QUERIES = 10
 SEARCH_SETTINGS = ("engine.max_hours=0.02", "engine.concurrency=2", "engine.finalists=2")
 """Bounds on the time of each model, so that both end within minutes on two CPU cores. Few steps are in flight at
 once, because what was asked is judged to the end, and only asking stops when the time is up."""
-JUDGE_SETTINGS = ("evaluate.max_timing_seconds=6.0",)
+JUDGE_SETTINGS = ("evaluate.max_timing_seconds=6.0", "evaluate.timeout_seconds=150.0")
 
 Folder = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The folder for the runs.", file_okay=False)]
 Queries = Annotated[int, typer.Option(min=1, metavar="N", help="The most queries for each model.")]
@@ -51,6 +51,9 @@ def demo(
     terminal.show(show.runs_table(rows))
     if all(row.result.finished for row in rows):
         terminal.show(Text("Each number was measured again at the end, on fresh data, interleaved with the original."))
+    for row in rows:
+        if warning := show.disturbed(row.result.evaluation):
+            terminal.show(Text(f"{row.result.name}: {warning}", style="yellow"))
     terminal.show(Text(f"Winning files, journals and results are in {out}; the page is {page}"))
     for row in rows:
         if row.result.resume_command:

@@ -69,6 +69,12 @@ def runs_table(rows: Sequence[Row]) -> Table:
     return table
 
 
+def disturbed(evaluation: Evaluation | None) -> str:
+    """A warning where other programs disturbed the measurement, else nothing."""
+    timing = evaluation.timing if evaluation else None
+    return figures.contention(timing.contention) if timing else ""
+
+
 def closing_lines(result: RunResult, page: Path) -> Iterable[Text]:
     """What else to know at the end of a run: who won, what it cost, where the files are, how to go on."""
     if result.best is not None:
@@ -79,6 +85,8 @@ def closing_lines(result: RunResult, page: Path) -> Iterable[Text]:
             yield Text("It is not faster than the original beyond the measurement's uncertainty.")
     else:
         yield Text("No candidate was valid; the page says what refused each.")
+    if warning := disturbed(result.evaluation):
+        yield Text(warning, style="yellow")
     if result.spend.usd or result.spend.unpriced:
         yield Text(f"Spent {figures.usd(result.spend.usd)} and {figures.count(result.spend.tokens)} tokens.")
     for note in result.notes:
@@ -103,6 +111,8 @@ def verdict_table(evaluation: Evaluation) -> Table:
         table.add_row("speedup", f"{figures.times(timing.speedup)} (95 % interval {interval})")
         table.add_row("time", f"{figures.ms(timing.reference_ms)} → {figures.ms(timing.candidate_ms)}")
         table.add_row("measured", f"{timing.calls} calls in {figures.plural(timing.blocks, 'block')}")
+        if timing.contention >= figures.CONTENDED:
+            table.add_row("", Text(figures.contention(timing.contention), style="yellow"))
     if error:
         allowed = f"{figures.error(error.budget_max_abs)} and {figures.error(error.budget_rms)} allowed"
         table.add_row("error", f"{figures.error(error.max_abs)} largest, {figures.error(error.rms)} RMS; {allowed}")

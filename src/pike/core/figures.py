@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 
 NOTHING = "–"
 """What stands where there is no figure."""
+CONTENDED = 0.2
+"""Share of contended time from which measured times are called unreliable."""
 
 
 def ms(value: float | None) -> str:
@@ -58,6 +60,13 @@ def count(value: float | None) -> str:
 def moment(unix_seconds: float) -> str:
     """A time of day: `2026-01-31 14:05 UTC`."""
     return datetime.fromtimestamp(unix_seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def contention(share: float) -> str:
+    """A warning where other programs disturbed a measurement too much, else nothing."""
+    if share < CONTENDED:
+        return ""
+    return f"Other programs held the CPU in {share:.0%} of the time while this was measured: its times are unreliable."
 
 
 def plural(number: int, noun: str) -> str:
