@@ -158,3 +158,10 @@ def test_ticks_are_few_and_round(high: float) -> None:
         )
         for t in ticks
     )
+
+
+@pytest.mark.parametrize("high", [0.5, 1, 3, 10, 300])
+def test_ticks_of_counts_are_whole(high: float) -> None:
+    ticks = linear_ticks(high, least_step=1.0)
+    assert [tick for tick in ticks if tick != int(tick)] == []
+    assert len(set(ticks)) == len(ticks) <= 7

@@ -39,6 +39,7 @@ class Chart:
         marks: dots in order of x; the step line is their running maximum and starts at (0, `start`).
         start: where the line begins.
         format_x: how a number on the horizontal axis is written.
+        whole: the horizontal axis counts things, so that its ticks are whole numbers.
         level: a value to draw as a dashed horizontal line with its interval, None for none.
     """
 
@@ -49,6 +50,7 @@ class Chart:
     marks: tuple[Mark, ...]
     start: float
     format_x: Callable[[float], str]
+    whole: bool = False
     level: tuple[float, float, float] | None = None
 
 
@@ -95,7 +97,7 @@ def _grid(chart: Chart, x: _Scale, y: _Scale) -> list[str]:
         at = y(tick)
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{end}" y1="{at:.1f}" y2="{at:.1f}"/>')
         parts.append(f'<text class="tick" x="{LEFT - 8}" y="{at + 4:.1f}" text-anchor="end">{tick:g}×</text>')
-    for tick in linear_ticks(x.high):
+    for tick in linear_ticks(x.high, least_step=1.0 if chart.whole else 0.0):
         text = escape(chart.format_x(tick))
         parts.append(f'<text class="tick" x="{x(tick):.1f}" y="{base + 18}" text-anchor="middle">{text}</text>')
     middle = (TOP + base) / 2
@@ -141,10 +143,10 @@ def _dots(chart: Chart, x: _Scale, y: _Scale) -> list[str]:
     ]
 
 
-def linear_ticks(high: float) -> Sequence[float]:
-    """At most seven round numbers from 0 to `high`."""
+def linear_ticks(high: float, least_step: float = 0.0) -> Sequence[float]:
+    """At most seven round numbers from 0 to `high`, at least `least_step` apart."""
     step = 10.0 ** math.floor(math.log10(high / 6))
-    while high / step > 6:
+    while high / step > 6 or step < least_step:
         step *= 2.5 if f"{step:e}".startswith("2") else 2
     return [round(step * i, 12) for i in range(int(high / step + 1e-9) + 1)]
 

@@ -156,6 +156,7 @@ def _chart(summary: RunSummary, axis: _Axis) -> Chart:
         marks=marks,
         start=1.0,
         format_x=axis.format,
+        whole=axis.field == "queries",
         level=(final.speedup_ci95[0], final.speedup, final.speedup_ci95[1]) if final else None,
     )
 
