@@ -1,5 +1,6 @@
 """Every status, reached by real candidates in real child processes."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,7 +8,8 @@ import time
 
 import pytest
 
-from pike.core.evaluation import Precision, Status, Tolerance, Weights
+from pike.core.codec import encode
+from pike.core.evaluation import EvaluationRequest, Precision, Status, Tolerance, Weights
 
 
 def test_the_reference_again_is_valid_at_its_own_speed(verdict, rewrite):
@@ -155,3 +157,28 @@ def test_a_new_judge_sweeps_the_folders_of_a_dead_one(judge, tmp_path):
     )  # fmt: skip
     assert done.returncode == 0
     assert not left.exists()
+
+
+def test_a_judge_whose_client_dies_leaves_no_process(task, tmp_path):
+    marker = "31536002"
+    hang = f"import subprocess\nsubprocess.run(['sleep', '{marker}'])\nclass ModelNew: pass"
+    program = (
+        "import sys, json\n"
+        "from pike.core.codec import decode\n"
+        "from pike.core.evaluation import EvaluationRequest\n"
+        "from pike.evaluate.client import JudgeClient\n"
+        "JudgeClient().evaluate(decode(EvaluationRequest, json.load(open(sys.argv[1]))))\n"
+    )
+    request = tmp_path / "request.json"
+    request.write_text(json.dumps(encode(EvaluationRequest(task, hang))))
+    client = subprocess.Popen([sys.executable, "-c", program, str(request)], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not _running(marker):
+        time.sleep(0.2)
+    assert _running(marker)
+    client.kill()
+    client.wait()
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and _running(marker):
+        time.sleep(0.1)
+    assert not _running(marker)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import signal
 import sys
+import threading
 from typing import Any, TextIO
 
 from pike.core.codec import decode, encode
@@ -28,13 +30,28 @@ def main() -> None:
     become_subreaper()
     sweep()
     judge = Judge()
+    requests: queue.Queue[str] = queue.Queue()
+    busy = threading.Event()
+    threading.Thread(target=_listen, args=(requests, busy), daemon=True).start()
     try:
-        for line in sys.stdin:
+        while line := requests.get():
+            busy.set()
             _send(channel, _serve(judge, json.loads(line), channel))
             kill_strays(judge.keep_pids())
+            busy.clear()
     finally:
         judge.forget()
         kill_strays(set())
+
+
+def _listen(requests: queue.Queue[str], busy: threading.Event) -> None:
+    """Pass requests on; when nobody is left to answer to, end even in the middle of an evaluation."""
+    for line in sys.stdin:
+        requests.put(line)
+    requests.put("")
+    if busy.is_set():
+        kill_strays(set())
+        os._exit(1)
 
 
 def _serve(judge: Judge, request: dict[str, Any], channel: TextIO) -> dict[str, Any]:
