@@ -22,7 +22,7 @@ def optimise(task: str, given: argparse.Namespace, folder: Path) -> dict:
     command = [sys.executable, "-m", "pike", "optimize", f"demo/{task}", "--llm", "none", "--json", "--yes"]
     command += ["--query-budget", str(given.queries), "--precision", given.precision, "--out", str(folder)]
     command += ["--strategy", given.strategy, "--set", f"engine.max_hours={given.max_hours}"]
-    command += ["--set", f"engine.judges={given.judges}"]
+    command += ["--set", f"engine.judges={given.judges}", "--set", f"engine.finalists={given.finalists}"]
     started = time.monotonic()
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     seconds = round(time.monotonic() - started, 1)
@@ -60,6 +60,7 @@ def main() -> None:
     arguments.add_argument("--strategy", default="pike-b")
     arguments.add_argument("--queries", type=int, default=20)
     arguments.add_argument("--judges", type=int, default=0)
+    arguments.add_argument("--finalists", type=int, default=2)
     arguments.add_argument("--max-hours", type=float, default=0.03)
     arguments.add_argument("tasks", nargs="*", default=TASKS)
     given = arguments.parse_args()
