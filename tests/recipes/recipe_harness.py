@@ -31,7 +31,7 @@ HALF = EvaluateOptions(precision=Precision.HALF)
 SMALL = {
     "resnet18": ("get_init_inputs", "[10, (8, 16)]", {"IMAGE = 224": "IMAGE = 32"}),
     "mobilenet": ("get_init_inputs", "[10, ((1, 8, 1, 1), (2, 8, 2, 2))]", {"IMAGE = 224": "IMAGE = 32"}),
-    "gpt_block": ("", "", {"TOKENS = 512": "TOKENS = 24", "WIDTH = 256": "WIDTH = 32", "HEADS = 8": "HEADS = 4"}),
+    "gpt_block": ("", "", {"TOKENS = 1024": "TOKENS = 24", "WIDTH = 192": "WIDTH = 32", "HEADS = 6": "HEADS = 4"}),
     "attention": ("", "", {"TOKENS = 512": "TOKENS = 24", "WIDTH = 512": "WIDTH = 32", "HEADS = 8": "HEADS = 4"}),
 }
 """Narrow variants of the demo tasks: constructor arguments and constants."""
