@@ -73,7 +73,7 @@ def test_a_live_module_becomes_a_faster_drop_in(tmp_path: Path) -> None:
     )
     assert torch.equal(torch.random.get_rng_state(), before), "the caller's random numbers are left alone"
     assert done.result.finished
-    assert done.result.improved
+    assert done.result.improved, done.result.counts
     assert done.result.speedup is not None
     assert done.result.speedup > 2
     assert phases >= {"searching", "measuring", "done"}

@@ -11,7 +11,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 
@@ -19,13 +19,13 @@ from pike.core.evaluation import Effort, Status, Timing
 from pike.evaluate.child.wire import Command
 from pike.evaluate.contention import ContentionMeter
 from pike.evaluate.reference import Inputs
-from pike.evaluate.runner import Refused, Runner
-from pike.evaluate.stats import Ratio, median, ratio_of_blocks
+from pike.evaluate.runner import Call, Refused, Runner
+from pike.evaluate.stats import Block, Clocks, Ratio, half_spread, median, middle_clocks, net_ns, ratio_of_blocks
 
 _EMPTY_CALLS_PER_BLOCK = 4
 _WARM_SECONDS, _WARM_CALLS = 0.3, 5
 _BLOCK_SECONDS, _MOST_CALLS_PER_BLOCK = 0.15, 20
-_CHILD_DISAGREES, _CHILD_SLACK_NS = 0.25, 200_000
+_CHILD_DISAGREES, _CHILD_SLACK_NS, _CHILD_SLACK_SPREADS = 0.25, 200_000, 4.0
 _LEAST_NS = 500.0
 _LEAST_BLOCKS = 3
 _CONTENDED = 0.10
@@ -69,28 +69,24 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """One block of each side, wall nanoseconds of their calls, and how contended the CPU was meanwhile."""
+    """One block of each side with the empty hand-overs before them, and how contended the CPU was meanwhile."""
 
-    reference_ns: list[float]
-    candidate_ns: list[float]
+    empty: list[Clocks]
+    reference: list[Clocks]
+    candidate: list[Clocks]
     contention: float
 
-
-@dataclass
-class _Side:
-    runner: Runner
-    child_ns: list[float] = field(default_factory=list)
+    def medians(self) -> Block:
+        return Block(middle_clocks(self.empty), middle_clocks(self.reference), middle_clocks(self.candidate))
 
 
 class Stopwatch:
     """Times a candidate against the reference."""
 
     def __init__(self, reference: Runner, candidate: Runner, draw: Callable[[int], Inputs], plan: TimingPlan) -> None:
-        self._reference, self._candidate = _Side(reference), _Side(candidate)
+        self._reference, self._candidate = reference, candidate
         self._draw = draw
         self._plan = plan
-        self._empty_ns: list[float] = []
-        self._empty_child_ns: list[float] = []
         self._pairs: list[_Pair] = []
         self.kept: list[Kept] = []
         self._seen = 0
@@ -109,28 +105,22 @@ class Stopwatch:
             ratio = self._blocks(calls)
         finally:
             torch.set_num_threads(threads)
-            self._reference.runner.child.thaw()
-            self._candidate.runner.child.thaw()
+            self._reference.child.thaw()
+            self._candidate.child.thaw()
         self._check_child()
         return self._timing(ratio)
 
-    @property
-    def _overhead_ns(self) -> float:
-        """The hand-over alone: the median of all empty calls so far, which are spread over the blocks."""
-        return median(self._empty_ns)
+    def _empty_calls(self) -> list[Clocks]:
+        """The hand-over alone, without a model; a few in every block, so that drift is seen."""
+        packed = self._reference.stage(self._draw(secrets.randbits(63)))
+        calls = [self._reference.call(packed, Command.NULL) for _ in range(_EMPTY_CALLS_PER_BLOCK)]
+        return [_clocks(call) for call in calls]
 
-    def _calibrate(self) -> None:
-        runner = self._reference.runner
-        packed = runner.stage(self._draw(secrets.randbits(63)))
-        calls = [runner.call(packed, Command.NULL) for _ in range(_EMPTY_CALLS_PER_BLOCK)]
-        self._empty_ns += [float(call.wall_ns) for call in calls]
-        self._empty_child_ns += [float(call.child_ns) for call in calls]
-
-    def _warm_up(self, side: _Side) -> int:
+    def _warm_up(self, side: Runner) -> int:
         """Run until warm; returns how many calls fit into one block."""
         started, calls, last = time.monotonic(), 0, 0.0
         while calls < _WARM_CALLS or time.monotonic() - started < _WARM_SECONDS:
-            last = self._one(side, keep=False)
+            last = self._one(side, keep=False).wall_ns
             calls += 1
             if time.monotonic() - started > self._plan.max_seconds / 4:
                 break
@@ -140,10 +130,11 @@ class Stopwatch:
         started, order = time.monotonic(), (self._reference, self._candidate)
         meter = ContentionMeter()
         while True:
-            self._calibrate()
+            empty = self._empty_calls()
             meter.share()
             times = {id(side): self._block(side, calls) for side in order}
-            self._pairs.append(_Pair(times[id(self._reference)], times[id(self._candidate)], meter.share()))
+            pair = _Pair(empty, times[id(self._reference)], times[id(self._candidate)], meter.share())
+            self._pairs.append(pair)
             order = (order[1], order[0])  # ABBA
             clean, elapsed = self._clean(), time.monotonic() - started
             limit = self._plan.max_seconds if len(clean) >= self._plan.min_blocks else self._plan.patience_seconds
@@ -156,7 +147,7 @@ class Stopwatch:
 
     def _clean(self) -> list[_Pair]:
         """Pairs that no other program disturbed; on a GPU the host is not what is timed."""
-        if self._reference.runner.device.type == "cuda":
+        if self._reference.device.type == "cuda":
             return self._pairs
         return [pair for pair in self._pairs if pair.contention <= _CONTENDED]
 
@@ -166,33 +157,32 @@ class Stopwatch:
         return clean if len(clean) >= _LEAST_BLOCKS else self._pairs
 
     def _ratio(self) -> Ratio:
-        counted = self._counted()
-        return ratio_of_blocks(
-            [self._net(median(pair.reference_ns)) for pair in counted],
-            [self._net(median(pair.candidate_ns)) for pair in counted],
-        )
+        return ratio_of_blocks([pair.medians() for pair in self._counted()], self._resolution_ns())
 
-    def _block(self, side: _Side, calls: int) -> list[float]:
+    def _overhead(self) -> Clocks:
+        return middle_clocks([call for pair in self._counted() for call in pair.empty])
+
+    def _resolution_ns(self) -> float:
+        """What the hand-over itself varies by: nothing shorter is claimed."""
+        return max(half_spread([call.wall_ns for pair in self._counted() for call in pair.empty]), _LEAST_NS)
+
+    def _block(self, side: Runner, calls: int) -> list[Clocks]:
         other = self._candidate if side is self._reference else self._reference
-        other.runner.child.freeze()
+        other.child.freeze()
         try:
             self._one(side, keep=False)
             return [self._one(side, keep=side is self._candidate) for _ in range(calls)]
         finally:
-            other.runner.child.thaw()
+            other.child.thaw()
 
-    def _net(self, wall_ns: float) -> float:
-        return max(wall_ns - self._overhead_ns, _LEAST_NS)
-
-    def _one(self, side: _Side, keep: bool) -> float:
+    def _one(self, side: Runner, keep: bool) -> Clocks:
         seed = secrets.randbits(63)
-        packed = side.runner.stage(self._draw(seed))
-        call = side.runner.call(packed)
-        kept = Kept(seed, side.runner.snapshot())  # on both sides, because copying disturbs the caches
+        packed = side.stage(self._draw(seed))
+        call = side.call(packed)
+        kept = Kept(seed, side.snapshot())  # on both sides, because copying disturbs the caches
         if keep:
-            side.child_ns.append(float(call.child_ns))
             self._keep(kept)
-        return float(call.wall_ns)
+        return _clocks(call)
 
     def _keep(self, kept: Kept) -> None:
         """Reservoir sampling, so that every timed call is equally likely to be verified; the last one always is."""
@@ -204,32 +194,36 @@ class Stopwatch:
             self.kept[place] = kept
 
     def _check_child(self) -> None:
+        """An alarm, not a measurement: a child whose clock runs slow is not worth listening to."""
         if self._last not in self.kept:
             self.kept.append(self._last)
-        candidate_ns = self._net(median([ns for pair in self._pairs for ns in pair.candidate_ns]))
-        gap = candidate_ns - (median(self._candidate.child_ns) - median(self._empty_child_ns))
-        if abs(gap) > max(_CHILD_DISAGREES * candidate_ns, _CHILD_SLACK_NS):
+        calls = middle_clocks([call for pair in self._counted() for call in pair.candidate])
+        empty = self._overhead()
+        wall_ns = calls.wall_ns - empty.wall_ns
+        gap = wall_ns - (calls.child_ns - empty.child_ns)
+        slack = max(_CHILD_DISAGREES * wall_ns, _CHILD_SLACK_NS, _CHILD_SLACK_SPREADS * self._resolution_ns())
+        if abs(gap) > slack:
             raise Refused(
                 Status.UNTRUSTED_TIMING,
                 f"the child's own clock differs from the judge's by {gap / 1e6:.3g} ms a call",
             )
-        if candidate_ns <= _LEAST_NS:
-            raise Refused(
-                Status.UNTRUSTED_TIMING,
-                "the candidate takes no longer than handing over buffers without running a model",
-            )
 
     def _timing(self, ratio: Ratio) -> Timing:
-        counted = self._counted()
-        candidate = [ns for pair in counted for ns in pair.candidate_ns]
+        counted, empty, resolution = self._counted(), self._overhead(), self._resolution_ns()
+        reference = middle_clocks([call for pair in counted for call in pair.reference])
+        candidate = [call for pair in counted for call in pair.candidate]
         return Timing(
-            reference_ms=self._net(median([ns for pair in counted for ns in pair.reference_ns])) / 1e6,
-            candidate_ms=self._net(median(candidate)) / 1e6,
+            reference_ms=net_ns(reference, empty, resolution) / 1e6,
+            candidate_ms=net_ns(middle_clocks(candidate), empty, resolution) / 1e6,
             speedup=ratio.value,
             speedup_ci95=(ratio.low, ratio.high),
             blocks=len(counted),
             calls=len(candidate),
-            overhead_ms=self._overhead_ns / 1e6,
+            overhead_ms=empty.wall_ns / 1e6,
             dropped_blocks=len(self._pairs) - len(counted),
             contention=median([pair.contention for pair in counted]),
         )
+
+
+def _clocks(call: Call) -> Clocks:
+    return Clocks(float(call.wall_ns), float(call.child_ns))

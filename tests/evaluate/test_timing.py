@@ -1,0 +1,66 @@
+"""The stopwatch with a runner whose clocks are scripted: what it claims and what it refuses."""
+
+import random
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from pike.core.evaluation import Status
+from pike.evaluate.child.wire import Command
+from pike.evaluate.reference import Inputs
+from pike.evaluate.runner import Call, Refused
+from pike.evaluate.timing import Stopwatch, TimingPlan
+
+PLAN = TimingPlan(min_blocks=6, min_calls=20, target_width=0.5, max_seconds=2.0, patience_seconds=2.0, verified_calls=3)
+HAND_OVER_NS, NOISE_NS = 100_000, 20_000
+
+
+class ScriptedRunner:
+    """A child that is called in no time and says it took `model_ns`, or `claims_ns`."""
+
+    device = torch.device("cuda")  # its blocks are never dropped for what else runs on this machine
+    child = SimpleNamespace(freeze=lambda: None, thaw=lambda: None)
+
+    def __init__(self, model_ns: int, claims_ns: int | None = None) -> None:
+        self._model_ns = model_ns
+        self._claims_ns = model_ns if claims_ns is None else claims_ns
+        self._chance = random.Random(3)
+
+    def stage(self, inputs: Inputs) -> torch.Tensor:
+        return torch.zeros(1)
+
+    def call(self, packed: torch.Tensor, command: Command = Command.RUN) -> Call:
+        wall_ns = HAND_OVER_NS + int(self._chance.gauss(0.0, NOISE_NS))
+        if command is Command.NULL:
+            return Call(wall_ns, 1_000)
+        return Call(wall_ns + self._model_ns, 1_000 + self._claims_ns)
+
+    def snapshot(self) -> torch.Tensor:
+        return torch.zeros(1)
+
+
+def measure(candidate: ScriptedRunner):
+    return Stopwatch(ScriptedRunner(2_000_000), candidate, lambda seed: Inputs((), {}), PLAN).measure()
+
+
+def test_an_honest_candidate_shorter_than_the_hand_over_is_timed():
+    found = measure(ScriptedRunner(25_000))
+    assert found.candidate_ms == pytest.approx(0.025, rel=0.4)
+    assert found.speedup == pytest.approx(80, rel=0.4)
+
+
+def test_a_short_candidate_that_claims_no_time_gains_at_most_the_noise():
+    found = measure(ScriptedRunner(2_000, claims_ns=0))
+    assert found.candidate_ms * 1e6 > NOISE_NS / 4
+    assert found.speedup < 2_000_000 / (NOISE_NS / 4)
+
+
+def test_a_long_candidate_that_claims_no_time_is_not_believed():
+    with pytest.raises(Refused, match="clock") as refused:
+        measure(ScriptedRunner(1_500_000, claims_ns=0))
+    assert refused.value.status is Status.UNTRUSTED_TIMING
+
+
+def test_a_candidate_that_claims_more_time_is_not_helped():
+    assert measure(ScriptedRunner(500_000, claims_ns=600_000)).speedup < 4
