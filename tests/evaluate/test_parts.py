@@ -100,6 +100,31 @@ def test_sharers_overlap_and_a_timer_is_alone(tmp_path):
     assert order[place : place + 2] == ["exclusive", "exclusive"]
 
 
+def test_a_sharer_makes_way_after_its_slice_and_gets_the_device_back(tmp_path, monkeypatch):
+    monkeypatch.setattr("pike.evaluate.lease._SLICE_SECONDS", 0.2)
+    context = multiprocessing.get_context("spawn")
+    lease, record = Lease("cpu", tmp_path), context.Queue()
+    timer = context.Process(target=_hold, args=(tmp_path, "exclusive", 0.5, record))
+    with lease.shared():
+        assert not lease.wanted()
+        timer.start()
+        deadline = time.monotonic() + 60
+        while not lease.wanted() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert lease.make_way() >= 0.4
+        timer_ended = max(record.get() for _ in range(2))[1]
+        assert time.monotonic() >= timer_ended
+        assert not lease.wanted()
+    timer.join()
+
+
+def test_nobody_but_a_sharer_is_wanted(tmp_path):
+    lease = Lease("cpu", tmp_path)
+    assert not lease.wanted()
+    with lease.exclusive():
+        assert not lease.wanted()
+
+
 def test_a_killed_holder_leaves_no_lock(tmp_path):
     context = multiprocessing.get_context("spawn")
     worker = context.Process(target=_hold, args=(tmp_path, "exclusive", 60, context.Queue()))

@@ -4,12 +4,15 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from pike.core.codec import encode
-from pike.core.evaluation import EvaluationRequest, Precision, Status, Tolerance, Weights
+from pike.core.evaluation import EvaluateOptions, EvaluationRequest, Precision, Status, Tolerance, Weights
+from pike.evaluate.client import JudgeClient
 
 
 def test_the_reference_again_is_valid_at_its_own_speed(verdict, rewrite):
@@ -182,3 +185,23 @@ def test_a_judge_whose_client_dies_leaves_no_process(task, tmp_path):
     while time.monotonic() < deadline and _running(marker):
         time.sleep(0.1)
     assert not _running(marker)
+
+
+def test_a_long_compilation_does_not_keep_others_from_being_timed(task, rewrite):
+    """It stands still while they are, and that is not its own time."""
+    once = "import time\n        if not hasattr(self, 'warm'): time.sleep(20); self.warm = True"
+    options = EvaluateOptions(device="cpu", timeout_seconds=60.0, max_timing_seconds=1.0, threads=1)
+    slow, quick = JudgeClient(), JudgeClient()
+    again = EvaluationRequest(task, rewrite(), options)
+    quick.evaluate(again)
+    reached = threading.Event()
+    with ThreadPoolExecutor() as pool:
+        request = EvaluationRequest(task, rewrite(once), options)
+        late = pool.submit(slow.evaluate, request, lambda stage: reached.set() if stage == "correct" else None)
+        assert reached.wait(120)
+        first = quick.evaluate(again)
+    slow.close()
+    quick.close()
+    assert (first.status, late.result().status) == (Status.VALID, Status.VALID), late.result().reason
+    assert dict(first.seconds)["lease"] < 12
+    assert dict(late.result().seconds)["lease"] > 0.5

@@ -195,8 +195,18 @@ class _Trial:
     def _start(self, bench: Bench) -> Runner:
         memory = self._options.memory_bytes or _most_memory()
         child = Child(ChildPlan(self._level, bench.readable, self._device.type == "cuda", memory))
-        self._runner = Runner(child, self._device, Allowance(self._options.timeout_seconds))
+        self._runner = Runner(child, self._device, Allowance(self._options.timeout_seconds), self._make_way)
         return self._runner
+
+    def _make_way(self) -> float:
+        """Stop the child while somebody else times; returns for how many seconds it stood still."""
+        if self._runner is None or not self._lease.wanted():
+            return 0.0
+        self._runner.child.freeze()
+        try:
+            return self._lease.make_way()
+        finally:
+            self._runner.child.thaw()
 
     def _check_fresh(self, bench: Bench, runner: Runner) -> None:
         inputs = bench.draw(secrets.randbits(63))  # drawn after the candidate was built

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -117,7 +118,9 @@ class Child:
         """Process id, which is also the id of its process group."""
         return self._process.pid
 
-    def order(self, command: Command, body: Any, deadline: float, fds: tuple[int, ...] = ()) -> Up:
+    def order(
+        self, command: Command, body: Any, deadline: float, fds: tuple[int, ...], on_wait: Callable[[], float]
+    ) -> Up:
         """Send a command and wait for its answer.
 
         Args:
@@ -125,23 +128,29 @@ class Child:
             body: its pickled body.
             deadline: on `time.monotonic`'s clock.
             fds: descriptors that travel with it.
+            on_wait: see `child.wire.receive_up`.
 
         Raises:
             WireClosed, WireTimeout, WireViolation: see `child.wire`.
         """
         self._seq += 1
         send_down(self._sock, command, self._seq, body, fds)
-        return receive_up(self._sock, self._nonce, self._seq, deadline)
+        return receive_up(self._sock, self._nonce, self._seq, deadline, on_wait)
 
     def freeze(self) -> None:
-        """Stop the whole process group, so that it is quiet while the other side is timed."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGSTOP)
+        """Stop the child and all that descend from it, so that they are quiet while something else is timed."""
+        self._signal_tree(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let a frozen process group go on."""
+        """Let a frozen child go on."""
+        self._signal_tree(signal.SIGCONT)
+
+    def _signal_tree(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGCONT)
+            os.killpg(self.pid, number)
+        for pid in _descendants_of(self.pid):  # compilers and whatever else left the process group
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def ending(self) -> str:
         """How the process ended, in words, waiting shortly for it."""
@@ -199,7 +208,7 @@ def kill_strays(keep: set[int]) -> int:
     """
     killed = 0
     deadline = time.monotonic() + 5.0
-    while (strays := _children_of(os.getpid()) - keep) and time.monotonic() < deadline:
+    while (strays := _children().get(os.getpid(), set()) - keep) and time.monotonic() < deadline:
         for pid in strays:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -209,14 +218,22 @@ def kill_strays(keep: set[int]) -> int:
     return killed
 
 
-def _children_of(parent: int) -> set[int]:
-    found = set()
+def _children() -> dict[int, set[int]]:
+    """Every process of the machine under its parent."""
+    found: dict[int, set[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             with contextlib.suppress(OSError, IndexError):
                 stat = Path(f"/proc/{entry}/stat").read_text()
-                if int(stat.rpartition(")")[2].split()[1]) == parent:
-                    found.add(int(entry))
+                found.setdefault(int(stat.rpartition(")")[2].split()[1]), set()).add(int(entry))
+    return found
+
+
+def _descendants_of(ancestor: int) -> set[int]:
+    children, found, frontier = _children(), set[int](), {ancestor}
+    while frontier:
+        frontier = {child for pid in frontier for child in children.get(pid, ())} - found
+        found |= frontier
     return found
 
 

@@ -1,7 +1,8 @@
 """Leases on a device: any number of evaluations may build and warm up, only one may time.
 
 Knows file locks that hold across processes and runs on one machine and vanish with their holder. Does not know what
-is done under a lease. A waiting timer is not starved: it holds the gate, so later sharers queue behind it.
+is done under a lease. A waiting timer holds the gate, so later sharers queue behind it; a sharer that may take minutes
+asks now and then whether it is `wanted` elsewhere, and makes way.
 """
 
 from __future__ import annotations
@@ -14,10 +15,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
+
+_SLICE_SECONDS = 3.0
+"""How long a sharer works before it makes way, so that timers cannot starve a long compilation."""
 
 
 class Lease:
-    """The lease of one device on this machine."""
+    """The lease of one device on this machine, held at most once at a time by this object."""
 
     def __init__(self, device: str, folder: Path | None = None) -> None:
         place = folder or Path(tempfile.gettempdir()) / f"pike-leases-{os.getuid()}"
@@ -25,27 +30,52 @@ class Lease:
         name = re.sub(r"[^A-Za-z0-9]+", "-", device)
         self._gate = place / f"{name}.gate"
         self._body = place / f"{name}.body"
+        self._shared: IO[str] | None = None
+        self._since = 0.0
         self.waited_seconds = 0.0
         """Time spent waiting so far; never counted against a candidate."""
 
     @contextmanager
     def shared(self) -> Iterator[None]:
         """Hold the device together with other sharers."""
-        with self._held(fcntl.LOCK_SH):
-            yield
+        with open(self._body, "a") as body:
+            self._take(body, fcntl.LOCK_SH)
+            self._shared = body
+            try:
+                yield
+            finally:
+                self._shared = None
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Hold the device alone."""
-        with self._held(fcntl.LOCK_EX):
+        with open(self._body, "a") as body:
+            self._take(body, fcntl.LOCK_EX)
             yield
 
-    @contextmanager
-    def _held(self, kind: int) -> Iterator[None]:
+    def wanted(self) -> bool:
+        """Whether this sharer has had its slice and somebody waits at the gate."""
+        if self._shared is None or time.monotonic() - self._since < _SLICE_SECONDS:
+            return False
+        with open(self._gate, "a") as gate:
+            try:
+                fcntl.flock(gate, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+    def make_way(self) -> float:
+        """Let go of a shared lease and take it again behind whoever waits; returns the seconds until then."""
+        assert self._shared is not None, "only a sharer makes way"
+        before = self.waited_seconds
+        fcntl.flock(self._shared, fcntl.LOCK_UN)
+        self._take(self._shared, fcntl.LOCK_SH)
+        return self.waited_seconds - before
+
+    def _take(self, body: IO[str], kind: int) -> None:
         started = time.monotonic()
-        with open(self._body, "a") as body:
-            with open(self._gate, "a") as gate:
-                fcntl.flock(gate, fcntl.LOCK_EX)
-                fcntl.flock(body, kind)
-            self.waited_seconds += time.monotonic() - started
-            yield
+        with open(self._gate, "a") as gate:
+            fcntl.flock(gate, fcntl.LOCK_EX)
+            fcntl.flock(body, kind)
+        self._since = time.monotonic()
+        self.waited_seconds += self._since - started

@@ -9,6 +9,7 @@ enough.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +59,18 @@ class Call:
 class Runner:
     """Drives one child through build, load, map and calls."""
 
-    def __init__(self, child: Child, device: torch.device, allowance: Allowance) -> None:
+    def __init__(
+        self, child: Child, device: torch.device, allowance: Allowance, make_way: Callable[[], float] = lambda: 0.0
+    ) -> None:
+        """Take charge of a child.
+
+        Args:
+            child: a started child.
+            device: where its buffers lie.
+            allowance: its own time.
+            make_way: called now and then while the child works; returns the seconds for which it was stopped meanwhile.
+        """
+        self._make_way = make_way
         self.child = child
         self.device = device
         self.allowance = allowance
@@ -78,8 +90,14 @@ class Runner:
             Refused: with the status owed.
         """
         started = time.monotonic()
+        stopped = [0.0]
+
+        def on_wait() -> float:
+            stopped.append(self._make_way())
+            return stopped[-1]
+
         try:
-            up = self.child.order(command, body, started + max(self.allowance.left_seconds, 0.0), fds)
+            up = self.child.order(command, body, started + max(self.allowance.left_seconds, 0.0), fds, on_wait)
         except WireTimeout as error:
             limit = self.allowance.limit_seconds
             raise Refused(Status.TIMEOUT, f"the candidate used more than its {limit:g} seconds") from error
@@ -88,7 +106,7 @@ class Runner:
         except WireClosed as error:
             raise self._death(on_broken) from error
         finally:
-            self.allowance.spend(started)
+            self.allowance.spend(started + sum(stopped))
         if up.reply is not Reply.OK:
             raise self._failure(up.reply, on_broken)
         return up

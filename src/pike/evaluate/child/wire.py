@@ -13,6 +13,7 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ _UP = struct.Struct("<16sIIQQQ")
 UP_BYTES = _UP.size
 NONCE_BYTES = 16
 _MOST_FDS = 4
+_PULSE_SECONDS = 0.1
 
 
 class Command(enum.IntEnum):
@@ -115,7 +117,9 @@ def send_up(sock: socket.socket, nonce: bytes, message: Up) -> None:
     sock.sendall(_UP.pack(nonce, message.reply, 0, message.seq, min(message.nanoseconds, 2**63), message.detail))
 
 
-def receive_up(sock: socket.socket, nonce: bytes, seq: int, deadline: float) -> Up:
+def receive_up(
+    sock: socket.socket, nonce: bytes, seq: int, deadline: float, on_wait: Callable[[], float] = lambda: 0.0
+) -> Up:
     """The answer to command `seq`.
 
     Args:
@@ -123,6 +127,7 @@ def receive_up(sock: socket.socket, nonce: bytes, seq: int, deadline: float) -> 
         nonce: 16 bytes that the stub was given; they guard order, not trust.
         seq: the number that the answer must carry.
         deadline: on `time.monotonic`'s clock.
+        on_wait: called ten times a second while nothing arrives; returns the seconds by which the deadline moves.
 
     Raises:
         WireClosed: the child is gone.
@@ -132,8 +137,11 @@ def receive_up(sock: socket.socket, nonce: bytes, seq: int, deadline: float) -> 
     data = b""
     while len(data) < UP_BYTES:
         left = deadline - time.monotonic()
-        if left <= 0 or not select.select([sock], [], [], left)[0]:
+        if left <= 0:
             raise WireTimeout
+        if not select.select([sock], [], [], min(left, _PULSE_SECONDS))[0]:
+            deadline += on_wait()
+            continue
         try:
             part = sock.recv(UP_BYTES - len(data))
         except OSError as error:
