@@ -45,7 +45,7 @@ def demo(
     rows: list[show.Row] = []
     for task in TASKS:
         rows.append(_one(terminal, task, out / task.rpartition("/")[2], query_budget, device))
-        if not rows[-1].result.finished:
+        if not rows[-1].result.finished or rows[-1].compiled is None:
             break
     page = api.report(out)
     terminal.show(show.runs_table(rows))
@@ -80,8 +80,11 @@ def _one(terminal: Terminal, task: str, folder: Path, queries: int, device: str 
     compiled = None
     if done.result.finished:
         terminal.note(Text(f"{task}: measuring plain torch.compile"))
-        compiled = baselines(task, ["compile"], device=device, settings=JUDGE_SETTINGS)[0].evaluation
-        _keep(folder, compiled)
+        try:
+            compiled = baselines(task, ["compile"], device=device, settings=JUDGE_SETTINGS)[0].evaluation
+            _keep(folder, compiled)
+        except KeyboardInterrupt:
+            terminal.note(Text(f"{task}: stopped before torch.compile was measured"))
     return show.Row(done.result, compiled)
 
 
