@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from pike.core.evaluation import EvaluateOptions, Evaluation, EvaluationRequest
+from pike.core.evaluation import Effort, EvaluateOptions, Evaluation, EvaluationRequest
 from pike.core.task import Task, TaskKind
 from pike.evaluate.client import JudgeClient
 
@@ -33,7 +33,8 @@ def get_init_inputs():
     return [96]
 """
 
-OPTIONS = EvaluateOptions(max_timing_seconds=1.0, timeout_seconds=60.0, correctness_seeds=2)
+OPTIONS = EvaluateOptions(max_timing_seconds=1.0, timeout_seconds=60.0, correctness_seeds=2, threads=1)
+"""One thread, because several wait for each other where the machine is busy."""
 
 
 @pytest.fixture(scope="session")
@@ -52,8 +53,8 @@ def task() -> Task:
 def verdict(judge: JudgeClient, task: Task) -> Callable[..., Evaluation]:
     """`verdict(source, task=..., any option=...)` judges one candidate."""
 
-    def judged(source: str, task: Task = task, **options: object) -> Evaluation:
-        return judge.evaluate(EvaluationRequest(task, source, replace(OPTIONS, **options)))
+    def judged(source: str, task: Task = task, effort: Effort = Effort.SEARCH, **options: object) -> Evaluation:
+        return judge.evaluate(EvaluationRequest(task, source, replace(OPTIONS, **options), effort))
 
     return judged
 

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pike.core.codec import encode
-from pike.core.evaluation import EvaluateOptions, EvaluationRequest, Precision, Status, Tolerance, Weights
+from pike.core.evaluation import Effort, EvaluateOptions, EvaluationRequest, Precision, Status, Tolerance, Weights
 from pike.evaluate.client import JudgeClient
 
 
@@ -205,3 +205,17 @@ def test_a_long_compilation_does_not_keep_others_from_being_timed(task, rewrite)
     assert (first.status, late.result().status) == (Status.VALID, Status.VALID), late.result().reason
     assert dict(first.seconds)["lease"] < 12
     assert dict(late.result().seconds)["lease"] > 0.5
+
+
+def test_an_answer_that_is_wrong_only_among_several_released_together_is_found(verdict, rewrite):
+    stale = (
+        "self.at = getattr(self, 'at', x.data_ptr())\n"
+        "        if x.data_ptr() != self.at: return self.y\n"
+        "        self.y = y"
+    )
+    found = verdict(rewrite(stale), effort=Effort.FINAL)
+    assert found.status is Status.WRONG_OUTPUT
+    assert "while being timed" in found.reason
+    again = verdict(rewrite(), effort=Effort.FINAL)
+    assert again.status is Status.VALID
+    assert again.timing.throughput.inputs > 1

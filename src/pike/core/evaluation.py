@@ -106,12 +106,43 @@ class EvaluateOptions:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRequest:
-    """Everything a judge needs for one verdict."""
+    """Everything a judge needs for one verdict.
+
+    Attributes:
+        task: the problem.
+        source: the candidate.
+        options: the terms.
+        effort: how much is measured.
+        beat: while searching, timing ends early once the candidate is certainly slower than this speedup; its verdict
+            then has a wide interval.
+    """
 
     task: Task
     source: str
     options: EvaluateOptions = field(default_factory=EvaluateOptions)
     effort: Effort = Effort.SEARCH
+    beat: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """How fast calls are when several inputs are released together; reported beside the latency, never instead of it.
+
+    Attributes:
+        inputs: how many were released together.
+        reference_ms: median time of the reference for each input.
+        candidate_ms: median time of the candidate for each input.
+        speedup: as in `Timing`.
+        speedup_ci95: as in `Timing`.
+        blocks: interleaved blocks that count.
+    """
+
+    inputs: int
+    reference_ms: float
+    candidate_ms: float
+    speedup: float
+    speedup_ci95: tuple[float, float]
+    blocks: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +160,7 @@ class Timing:
         dropped_blocks: blocks that do not count because other programs held the CPU meanwhile.
         contention: share of the time in which some thread of the machine waited for a CPU, median over the blocks
             that count (0 where the kernel does not tell).
+        throughput: several inputs released together; only measured for what is reported, and only where they fit.
     """
 
     reference_ms: float
@@ -140,6 +172,7 @@ class Timing:
     overhead_ms: float
     dropped_blocks: int = 0
     contention: float = 0.0
+    throughput: Throughput | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +248,7 @@ class Evaluation:
     def flat(self) -> dict[str, Any]:
         """The verdict as the flat object that `pike evaluate --json` prints."""
         timing, error = self.timing, self.error
+        throughput = timing.throughput if timing else None
         return {
             "status": self.status.value,
             "reason": self.reason,
@@ -227,6 +261,9 @@ class Evaluation:
             "calls": timing.calls if timing else None,
             "dropped_blocks": timing.dropped_blocks if timing else None,
             "contention": timing.contention if timing else None,
+            "throughput_inputs": throughput.inputs if throughput else None,
+            "throughput_speedup": throughput.speedup if throughput else None,
+            "throughput_speedup_ci95": list(throughput.speedup_ci95) if throughput else None,
             "max_abs_error": error.max_abs if error else None,
             "rms_error": error.rms if error else None,
             "budget_max_abs": error.budget_max_abs if error else None,

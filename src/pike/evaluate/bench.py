@@ -30,6 +30,7 @@ from pike.evaluate.runner import Allowance, Refused, Runner
 from pike.evaluate.sandbox import BareProcess
 
 _REFERENCE_SECONDS = 24 * 3600.0
+_MOST_PLACES, _MOST_PLACES_BYTES = 8, 256 << 20
 
 
 class Bench:
@@ -71,6 +72,11 @@ class Bench:
             donor_path="" if module else str(self.folder / "donor.pkl"),
             payload_path=(self.task.payload_path or "") if module else "",
         )
+
+    @property
+    def places(self) -> int:
+        """How many inputs, with their outputs, are released together when throughput is measured."""
+        return max(1, min(_MOST_PLACES, _MOST_PLACES_BYTES // (self.inputs.nbytes + self.outputs.nbytes)))
 
     @property
     def readable(self) -> tuple[str, ...]:
@@ -130,7 +136,7 @@ class Bench:
             path = "" if module else str(source)
             runner.order(Command.BUILD, BuildOrder(path, str(self.device), self.threads, self.task.import_paths))
             runner.order(Command.LOAD, self.load_order("" if module else "Model"))
-            runner.map(self.inputs, self.outputs, self.may_alias)
+            runner.map(self.inputs, self.outputs, self.may_alias, self.places)
         except Refused as refused:
             log = child.log()
             runner.close()

@@ -31,6 +31,7 @@ from pike.core.evaluation import (
 )
 from pike.evaluate import device as devices
 from pike.evaluate.bench import Bench
+from pike.evaluate.blocks import Kept
 from pike.evaluate.child.cuda_vmm import CudaDriverError
 from pike.evaluate.child.stub import FROM_REFERENCE, SEEDED, STATE_DICT, BuildOrder
 from pike.evaluate.child.wire import Command
@@ -40,7 +41,7 @@ from pike.evaluate.lease import Lease
 from pike.evaluate.reference import Inputs
 from pike.evaluate.runner import Allowance, Refused, Runner
 from pike.evaluate.sandbox import SandboxLevel, choose
-from pike.evaluate.timing import Kept, Stopwatch, plan_for
+from pike.evaluate.timing import Stopwatch, plan_for
 
 _CLASS = "ModelNew"
 _MOST_SOURCE_BYTES = 1 << 20
@@ -154,12 +155,12 @@ class _Trial:
         with self._stage(Stage.LOAD), self._lease.shared():
             up = runner.order(Command.LOAD, bench.load_order(_CLASS), Status.LOAD_ERROR)
             self._weights = _WEIGHTS.get(up.detail, Weights.NONE)
-            runner.map(bench.inputs, bench.outputs, bench.may_alias)
+            runner.map(bench.inputs, bench.outputs, bench.may_alias, bench.places)
         with self._stage(Stage.CORRECT), self._lease.shared():
             extra = 2 if self._request.effort is Effort.FINAL else 0
             for _ in range(self._options.correctness_seeds + extra):
                 self._check_fresh(bench, runner)
-        plan = plan_for(self._request.effort, self._options.max_timing_seconds)
+        plan = plan_for(self._request.effort, self._options.max_timing_seconds, bench.places, self._request.beat)
         with self._stage(Stage.TIME), self._lease.exclusive():
             watch = Stopwatch(bench.twin, runner, bench.draw, plan)
             timing = watch.measure()

@@ -111,51 +111,58 @@ class Runner:
             raise self._failure(up.reply, on_broken)
         return up
 
-    def map(self, inputs: Layout, outputs: Layout, may_alias: bool) -> None:
-        """Make the shared regions and hand them down."""
+    def map(self, inputs: Layout, outputs: Layout, may_alias: bool, places: int = 1) -> None:
+        """Make the shared regions, each with `places` for the data of one call, and hand them down."""
         self._inputs, self._outputs = inputs, outputs
-        self._source = regions.allocate(inputs.nbytes, self.device)
-        self._target = regions.allocate(outputs.nbytes, self.device)
+        self._source = regions.allocate(places * inputs.nbytes, self.device)
+        self._target = regions.allocate(places * outputs.nbytes, self.device)
         self._snapshot = torch.empty_like(self._target.tensor)
+        self._taken = self._snapshot[: outputs.nbytes]
         assert self._source.fd is not None and self._target.fd is not None
-        body = MapOrder(inputs, outputs, self._source.nbytes, self._target.nbytes, may_alias)
+        body = MapOrder(inputs, outputs, self._source.nbytes, self._target.nbytes, may_alias, places)
         self.order(Command.MAP, body, Status.INFRA_ERROR, (self._source.fd, self._target.fd))
 
-    def stage(self, inputs: Inputs) -> torch.Tensor:
-        """The inputs of one call, packed in the judge's own memory (uint8, the size of the input region)."""
-        packed = torch.zeros_like(self._source.tensor)
-        tensors, _ = take_apart((inputs.args, inputs.kwargs))
-        for view, tensor in zip(views(packed, self._inputs), tensors, strict=True):
-            view.copy_(tensor)
+    def stage(self, *inputs: Inputs) -> torch.Tensor:
+        """The inputs to release together, packed one behind the other in the judge's own memory (uint8)."""
+        size = self._inputs.nbytes
+        packed = torch.zeros(len(inputs) * size, dtype=torch.uint8, device=self.device)
+        for place, one in enumerate(inputs):
+            tensors, _ = take_apart((one.args, one.kwargs))
+            for view, tensor in zip(views(packed[place * size :], self._inputs), tensors, strict=True):
+                view.copy_(tensor)
         return packed
 
     def call(self, packed: torch.Tensor, command: Command = Command.RUN) -> Call:
-        """Hand over one input and take a snapshot of the output.
+        """Hand over what was staged and take a snapshot of all outputs.
 
         Raises:
             Refused: the call failed, or it changed its inputs.
         """
-        self._target.tensor.fill_(_POISON)
+        count = packed.numel() // self._inputs.nbytes
+        source = self._source.tensor[: packed.numel()]
+        target = self._target.tensor[: count * self._outputs.nbytes]
+        self._taken = self._snapshot[: target.numel()]
+        target.fill_(_POISON)
         if self._flush is not None:
             self._flush.zero_()
         self._settle()
         started = time.perf_counter_ns()
-        self._source.tensor.copy_(packed)
+        source.copy_(packed)
         self._settle()
-        up = self.order(command)
-        self._snapshot.copy_(self._target.tensor)
+        up = self.order(command, count)
+        self._taken.copy_(target)
         self._settle()
         wall = time.perf_counter_ns() - started
-        if not torch.equal(self._source.tensor, packed):
+        if not torch.equal(source, packed):
             raise Refused(Status.BAD_CONTRACT, "the candidate modified its inputs in place; work on a copy")
         return Call(wall, up.nanoseconds)
 
-    def snapshot(self) -> torch.Tensor:
-        """A private copy of the last call's output region (uint8)."""
-        return self._snapshot.clone()
+    def snapshots(self) -> list[torch.Tensor]:
+        """Private copies of what the last hand-over left in the output region (uint8), one for each input."""
+        return list(torch.split(self._taken.clone(), self._outputs.nbytes))
 
     def outputs(self, snapshot: torch.Tensor | None = None) -> list[torch.Tensor]:
-        """The output tensors of the last call, or of an earlier snapshot."""
+        """The output tensors of the last hand-over's first input, or of an earlier snapshot."""
         return [view.clone() for view in views(self._snapshot if snapshot is None else snapshot, self._outputs)]
 
     def close(self) -> None:

@@ -60,9 +60,9 @@ def _answer(stub: Stub, command: Command, seq: int, body: Any, fds: tuple[int, .
 
 def _obey(stub: Stub, command: Command, body: Any, fds: tuple[int, ...]) -> tuple[int, int]:
     if command is Command.RUN:
-        return stub.run(), 0
+        return stub.run(body), 0
     if command is Command.NULL:
-        return stub.rest(), 0
+        return stub.rest(body), 0
     if command is Command.BUILD:
         stub.build(body)
     elif command is Command.LOAD:

@@ -74,6 +74,7 @@ class MapOrder:
         input_bytes: size of the input region.
         output_bytes: size of the output region.
         may_alias: whether the reference itself returns memory of its inputs.
+        places: how many calls' data the regions hold, one behind the other.
     """
 
     inputs: Layout
@@ -81,6 +82,16 @@ class MapOrder:
     input_bytes: int
     output_bytes: int
     may_alias: bool
+    places: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where one call finds its inputs and leaves its outputs."""
+
+    args: Any
+    kwargs: Any
+    outputs: list[torch.Tensor]
 
 
 @dataclass
@@ -90,11 +101,9 @@ class Stub:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     module: ModuleType | None = None
     model: Callable[..., Any] | None = None
-    args: Any = ()
-    kwargs: Any = field(default_factory=dict)
+    places: list[_Place] = field(default_factory=list)
     guarded: list[torch.Tensor] = field(default_factory=list)
     layout: Layout | None = None
-    outputs: list[torch.Tensor] = field(default_factory=list)
     resting: list[torch.Tensor] = field(default_factory=list)
     held: list[regions.Region] = field(default_factory=list)
 
@@ -131,32 +140,31 @@ class Stub:
         source = regions.attach(fds[0], order.input_bytes, self.device)
         target = regions.attach(fds[1], order.output_bytes, self.device)
         self.held = [source, target]
-        inputs = views(source.tensor, order.inputs)
-        self.args, self.kwargs = put_together(order.inputs.structure, inputs)
-        self.guarded = [] if order.may_alias else inputs
+        self.guarded = [] if order.may_alias else [source.tensor]
         self.layout = order.outputs
-        self.outputs = views(target.tensor, order.outputs)
-        self.resting = [torch.zeros_like(view) for view in self.outputs]
+        self.places = [_place(order, source.tensor, target.tensor, number) for number in range(order.places)]
+        self.resting = [torch.zeros_like(view) for view in self.places[0].outputs]
 
-    def run(self) -> int:
-        """One call into the shared output; returns the nanoseconds that this side believes it took."""
+    def run(self, count: int) -> int:
+        """A call for each of the first `count` places; returns the nanoseconds that this side believes it took."""
         assert self.model is not None and self.layout is not None, "RUN before LOAD and MAP"
         started = time.perf_counter_ns()
         with torch.no_grad():
-            result = self.model(*self.args, **self.kwargs)
-            leaves = check_output(result, self.layout, self.device, self.guarded)
-            self._deliver(leaves)
+            for place in self.places[:count]:
+                result = self.model(*place.args, **place.kwargs)
+                _deliver(check_output(result, self.layout, self.device, self.guarded), place)
+            self._settle()
         return time.perf_counter_ns() - started
 
-    def rest(self) -> int:
+    def rest(self, count: int) -> int:
         """The hand-over alone, without a model: what the judge calibrates and subtracts; returns nanoseconds."""
         started = time.perf_counter_ns()
-        self._deliver(self.resting)
+        for place in self.places[:count]:
+            _deliver(self.resting, place)
+        self._settle()
         return time.perf_counter_ns() - started
 
-    def _deliver(self, leaves: list[torch.Tensor]) -> None:
-        for view, leaf in zip(self.outputs, leaves, strict=True):
-            view.copy_(leaf)
+    def _settle(self) -> None:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
@@ -164,6 +172,17 @@ class Stub:
         if order.payload_path:
             return _prepare(_unpickle(order.payload_path)["module"], self.device)
         return _prepare(_unpickle(order.donor_path), self.device)
+
+
+def _place(order: MapOrder, source: torch.Tensor, target: torch.Tensor, number: int) -> _Place:
+    inputs = views(source[number * order.inputs.nbytes :], order.inputs)
+    args, kwargs = put_together(order.inputs.structure, inputs)
+    return _Place(args, kwargs, views(target[number * order.outputs.nbytes :], order.outputs))
+
+
+def _deliver(leaves: list[torch.Tensor], place: _Place) -> None:
+    for view, leaf in zip(place.outputs, leaves, strict=True):
+        view.copy_(leaf)
 
 
 def _import_file(path: str) -> ModuleType:

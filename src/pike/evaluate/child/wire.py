@@ -88,10 +88,9 @@ def send_down(sock: socket.socket, command: Command, seq: int, body: Any = None,
     try:
         if fds:
             socket.send_fds(sock, [header], list(fds))
-        else:
-            sock.sendall(header)
-        if data:
             sock.sendall(data)
+        else:
+            sock.sendall(header + data)
     except OSError as error:
         raise WireClosed(str(error)) from error
 

@@ -1,0 +1,250 @@
+"""One timing session: interleaved blocks of reference and candidate by the judge's clock, until the interval is tight.
+
+Knows when to stop and which calls are kept for verification. Every call gets fresh inputs; the other side is frozen
+while one is timed; the first call of a block warms up and does not count; on a CPU, blocks during which other
+programs held the CPU are dropped. Does not know what is right, nor what a session is for.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from pike.evaluate.child.wire import Command
+from pike.evaluate.contention import ContentionMeter
+from pike.evaluate.reference import Inputs
+from pike.evaluate.runner import Call, Runner
+from pike.evaluate.stats import Block, Clocks, Ratio, half_spread, median, middle_clocks, net_ns, ratio_of_blocks
+
+_EMPTY_CALLS_PER_BLOCK = 4
+_WARM_SECONDS, _WARM_CALLS = 0.3, 5
+_BLOCK_SECONDS, _MOST_CALLS_PER_BLOCK = 0.15, 20
+_LEAST_NS = 500.0
+_LEAST_BLOCKS = 3
+_BEATEN_BLOCKS = 4
+_CONTENDED = 0.10
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPlan:
+    """How much is measured.
+
+    Attributes:
+        min_blocks: interleaved pairs of blocks before stopping is allowed.
+        min_calls: timed candidate calls before stopping is allowed.
+        target_width: relative width of the 95 % interval at which timing stops.
+        max_seconds: when timing stops whatever its interval (at least three pairs of blocks are always measured).
+        patience_seconds: when timing stops although other programs disturbed too many blocks.
+        inputs: how many inputs each call releases together.
+        beat: timing also stops once the whole interval lies below this speedup.
+    """
+
+    min_blocks: int
+    min_calls: int
+    target_width: float
+    max_seconds: float
+    patience_seconds: float
+    inputs: int = 1
+    beat: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A timed output to verify later: which inputs (by seed) gave which bytes."""
+
+    seed: int
+    snapshot: torch.Tensor
+
+
+class Reservoir:
+    """A few of the timed outputs: each is equally likely to be kept, and the very last one always is."""
+
+    def __init__(self, size: int) -> None:
+        self._size, self._seen = size, 0
+        self._kept: list[Kept] = []
+        self._last: list[Kept] = []
+        self._chance = random.SystemRandom()
+
+    def offer(self, kept: Kept) -> None:
+        """One more timed output."""
+        self._seen += 1
+        self._last = [kept]
+        if len(self._kept) < self._size - 1:
+            self._kept.append(kept)
+        elif (place := self._chance.randrange(self._seen)) < len(self._kept):
+            self._kept[place] = kept
+
+    def all(self) -> list[Kept]:
+        """What is to be verified."""
+        return self._kept + [kept for kept in self._last if kept not in self._kept]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """One block of each side with the empty hand-overs before them, and how contended the CPU was meanwhile."""
+
+    empty: list[Clocks]
+    reference: list[Clocks]
+    candidate: list[Clocks]
+    contention: float
+
+    def medians(self) -> Block:
+        return Block(middle_clocks(self.empty), middle_clocks(self.reference), middle_clocks(self.candidate))
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a session found; nanoseconds are of one call, however many inputs it released.
+
+    Attributes:
+        ratio: reference over candidate.
+        reference_ns: median net time of the reference.
+        candidate: medians of the candidate's clocks, hand-over included.
+        candidate_ns: median net time of the candidate.
+        empty: medians of the empty hand-overs.
+        resolution_ns: nothing shorter is claimed.
+        blocks: pairs of blocks that count.
+        dropped_blocks: pairs that do not.
+        calls: timed candidate calls that count.
+        contention: median over the blocks that count.
+    """
+
+    ratio: Ratio
+    reference_ns: float
+    candidate: Clocks
+    candidate_ns: float
+    empty: Clocks
+    resolution_ns: float
+    blocks: int
+    dropped_blocks: int
+    calls: int
+    contention: float
+
+
+class Session:
+    """Times a candidate against the reference under one plan."""
+
+    def __init__(
+        self,
+        reference: Runner,
+        candidate: Runner,
+        draw: Callable[[int], Inputs],
+        plan: SessionPlan,
+        reservoir: Reservoir,
+    ) -> None:
+        self._reference, self._candidate = reference, candidate
+        self._draw, self._plan, self._reservoir = draw, plan, reservoir
+        self._pairs: list[_Pair] = []
+
+    def run(self) -> Measured:
+        """Warm up and time until the interval is tight, the candidate is beaten or the time is up.
+
+        Raises:
+            Refused: a call failed.
+        """
+        calls = max(self._warm_up(self._reference), self._warm_up(self._candidate))
+        started, order = time.monotonic(), (self._reference, self._candidate)
+        meter = ContentionMeter()
+        while True:
+            empty = self._empty_calls()
+            meter.share()
+            times = {id(side): self._block(side, calls) for side in order}
+            pair = _Pair(empty, times[id(self._reference)], times[id(self._candidate)], meter.share())
+            self._pairs.append(pair)
+            order = (order[1], order[0])  # ABBA
+            if self._enough(calls, time.monotonic() - started):
+                return self._measured()
+
+    def _warm_up(self, side: Runner) -> int:
+        """Run until warm; returns how many calls fit into one block."""
+        started, calls, last = time.monotonic(), 0, 0.0
+        while calls < _WARM_CALLS or time.monotonic() - started < _WARM_SECONDS:
+            last = self._one(side, keep=False).wall_ns
+            calls += 1
+            if time.monotonic() - started > self._plan.max_seconds / 4:
+                break
+        return max(2, min(_MOST_CALLS_PER_BLOCK, int(_BLOCK_SECONDS * 1e9 / max(last, 1.0))))
+
+    def _enough(self, calls: int, elapsed_seconds: float) -> bool:
+        plan, clean = self._plan, len(self._clean())
+        limit = plan.max_seconds if clean >= plan.min_blocks else plan.patience_seconds
+        if elapsed_seconds > limit and len(self._pairs) >= _LEAST_BLOCKS:
+            return True
+        if clean >= _BEATEN_BLOCKS and self._ratio().high < plan.beat:
+            return True
+        tried = clean >= plan.min_blocks and calls * clean >= plan.min_calls
+        return tried and self._ratio().relative_width <= plan.target_width
+
+    def _clean(self) -> list[_Pair]:
+        """Pairs that no other program disturbed; on a GPU the host is not what is timed."""
+        if self._reference.device.type == "cuda":
+            return self._pairs
+        return [pair for pair in self._pairs if pair.contention <= _CONTENDED]
+
+    def _counted(self) -> list[_Pair]:
+        """The clean pairs, or all of them where too few are clean (the verdict then shows the contention)."""
+        clean = self._clean()
+        return clean if len(clean) >= _LEAST_BLOCKS else self._pairs
+
+    def _ratio(self) -> Ratio:
+        return ratio_of_blocks([pair.medians() for pair in self._counted()], self._resolution_ns())
+
+    def _resolution_ns(self) -> float:
+        """What the hand-over itself varies by: nothing shorter is claimed."""
+        return max(half_spread([call.wall_ns for pair in self._counted() for call in pair.empty]), _LEAST_NS)
+
+    def _measured(self) -> Measured:
+        counted, resolution = self._counted(), self._resolution_ns()
+        empty = middle_clocks([call for pair in counted for call in pair.empty])
+        reference = middle_clocks([call for pair in counted for call in pair.reference])
+        calls = [call for pair in counted for call in pair.candidate]
+        candidate = middle_clocks(calls)
+        return Measured(
+            ratio=self._ratio(),
+            reference_ns=net_ns(reference, empty, resolution),
+            candidate=candidate,
+            candidate_ns=net_ns(candidate, empty, resolution),
+            empty=empty,
+            resolution_ns=resolution,
+            blocks=len(counted),
+            dropped_blocks=len(self._pairs) - len(counted),
+            calls=len(calls),
+            contention=median([pair.contention for pair in counted]),
+        )
+
+    def _empty_calls(self) -> list[Clocks]:
+        """The hand-over alone, without a model; a few in every block, so that drift is seen."""
+        packed = self._reference.stage(*self._fresh()[1])
+        calls = [self._reference.call(packed, Command.NULL) for _ in range(_EMPTY_CALLS_PER_BLOCK)]
+        return [_clocks(call) for call in calls]
+
+    def _block(self, side: Runner, calls: int) -> list[Clocks]:
+        other = self._candidate if side is self._reference else self._reference
+        other.child.freeze()
+        try:
+            self._one(side, keep=False)
+            return [self._one(side, keep=side is self._candidate) for _ in range(calls)]
+        finally:
+            other.child.thaw()
+
+    def _one(self, side: Runner, keep: bool) -> Clocks:
+        seeds, inputs = self._fresh()
+        call = side.call(side.stage(*inputs))
+        snapshots = side.snapshots()  # on both sides, because copying disturbs the caches
+        if keep:
+            for seed, snapshot in zip(seeds, snapshots, strict=True):
+                self._reservoir.offer(Kept(seed, snapshot))
+        return _clocks(call)
+
+    def _fresh(self) -> tuple[list[int], list[Inputs]]:
+        seeds = [secrets.randbits(63) for _ in range(self._plan.inputs)]
+        return seeds, [self._draw(seed) for seed in seeds]
+
+
+def _clocks(call: Call) -> Clocks:
+    return Clocks(float(call.wall_ns), float(call.child_ns))
