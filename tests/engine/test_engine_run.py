@@ -141,6 +141,20 @@ async def test_a_finalist_on_a_busy_machine_gets_a_second_measurement(run) -> No
     assert len(finals) == 2
 
 
+async def test_the_judge_is_told_what_there_is_to_beat_while_searching(run) -> None:
+    beaten = list[tuple[Effort, float]]()
+
+    class Listening(engine.InstantExecutor):
+        async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
+            beaten.append((request.effort, request.beat))
+            return await super().evaluate(request, on_stage)
+
+    answers = [IDEAS, coa("valid 5ms", "a"), coa("valid 2ms", "b"), coa("valid 4ms", "c")]
+    await run(answers, queries=4, concurrency=1, parts={"executor": Listening()})
+    assert [beat for effort, beat in beaten if effort is Effort.SEARCH] == [0.0, 2.0, 5.0]
+    assert {beat for effort, beat in beaten if effort is Effort.FINAL} == {0.0}
+
+
 async def test_the_money_budget_stops_asking_and_is_never_exceeded(run) -> None:
     price = {"input_usd_per_mtok": 0.0, "output_usd_per_mtok": 10.0}
     answers = [IDEAS, *[coa(f"valid {2 + i}ms", f"{i}", output_tokens=32_000) for i in range(6)]]

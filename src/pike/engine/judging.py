@@ -63,4 +63,6 @@ class Judging:
         )
 
     def _request(self, source: str, effort: Effort) -> EvaluationRequest:
-        return EvaluationRequest(self._memory.task, source, self._memory.config.evaluate, effort)
+        best = self._memory.best
+        beat = (best.evaluation.speedup or 0.0) if best and effort is Effort.SEARCH else 0.0
+        return EvaluationRequest(self._memory.task, source, self._memory.config.evaluate, effort, beat)
