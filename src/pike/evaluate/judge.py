@@ -36,8 +36,9 @@ from pike.evaluate.child.cuda_vmm import CudaDriverError
 from pike.evaluate.child.stub import FROM_REFERENCE, SEEDED, STATE_DICT, BuildOrder
 from pike.evaluate.child.wire import Command
 from pike.evaluate.correctness import compare, worse
-from pike.evaluate.launch import Child, ChildPlan
+from pike.evaluate.launch import ChildPlan
 from pike.evaluate.lease import Lease
+from pike.evaluate.nursery import Nursery
 from pike.evaluate.reference import Inputs
 from pike.evaluate.runner import Allowance, Refused, Runner
 from pike.evaluate.sandbox import SandboxLevel, choose
@@ -55,6 +56,7 @@ class Judge:
     def __init__(self) -> None:
         self._bench: Bench | None = None
         self._key: object = None
+        self._nursery = Nursery()
 
     def evaluate(self, request: EvaluationRequest, on_stage: OnStage = lambda _: None) -> Evaluation:
         """The verdict on one candidate.
@@ -70,7 +72,7 @@ class Judge:
         device = devices.resolve(options.device)
         known = devices.facts(device, options.threads)
         level = choose(options.sandbox)
-        trial = _Trial(request, device, level, on_stage)
+        trial = _Trial(request, device, level, self._nursery, on_stage)
         try:
             trial.parse()
             trial.judge(self._bench_for(request, device))
@@ -100,10 +102,11 @@ class Judge:
 
     def keep_pids(self) -> set[int]:
         """Processes that belong to the judge and must outlive a candidate."""
-        return {self._bench.twin.child.pid} if self._bench else set()
+        return self._nursery.pids | ({self._bench.twin.child.pid} if self._bench else set())
 
     def forget(self) -> None:
         """Drop the prepared task and its processes."""
+        self._nursery.close()
         if self._bench:
             self._bench.close()
         self._bench = self._key = None
@@ -122,12 +125,18 @@ class _Trial:
     """One candidate on its way through the stages."""
 
     def __init__(
-        self, request: EvaluationRequest, device: torch.device, level: SandboxLevel, on_stage: OnStage
+        self,
+        request: EvaluationRequest,
+        device: torch.device,
+        level: SandboxLevel,
+        nursery: Nursery,
+        on_stage: OnStage,
     ) -> None:
         self._request = request
         self._options: EvaluateOptions = request.options
         self._device = device
         self._level = level
+        self._nursery = nursery
         self._on_stage = on_stage
         self._lease = Lease(str(device))
         self._seconds: dict[str, float] = {}
@@ -151,6 +160,7 @@ class _Trial:
             path = runner.child.folder / "candidate.py"
             path.write_text(self._request.source)
             order = BuildOrder(str(path), str(self._device), self._options.threads, self._request.task.import_paths)
+            self._nursery.prepare(self._plan(bench))  # while this one builds
             runner.order(Command.BUILD, order, Status.BUILD_ERROR)
         with self._stage(Stage.LOAD), self._lease.shared():
             up = runner.order(Command.LOAD, bench.load_order(_CLASS), Status.LOAD_ERROR)
@@ -160,6 +170,7 @@ class _Trial:
             extra = 2 if self._request.effort is Effort.FINAL else 0
             for _ in range(self._options.correctness_seeds + extra):
                 self._check_fresh(bench, runner)
+            self._nursery.settle()
         plan = plan_for(self._request.effort, self._options.max_timing_seconds, bench.places, self._request.beat)
         with self._stage(Stage.TIME), self._lease.exclusive():
             watch = Stopwatch(bench.twin, runner, bench.draw, plan)
@@ -194,10 +205,13 @@ class _Trial:
             self._runner.close()
 
     def _start(self, bench: Bench) -> Runner:
-        memory = self._options.memory_bytes or _most_memory()
-        child = Child(ChildPlan(self._level, bench.readable, self._device.type == "cuda", memory))
+        child = self._nursery.take(self._plan(bench))
         self._runner = Runner(child, self._device, Allowance(self._options.timeout_seconds), self._make_way)
         return self._runner
+
+    def _plan(self, bench: Bench) -> ChildPlan:
+        memory = self._options.memory_bytes or _most_memory()
+        return ChildPlan(self._level, bench.readable, self._device.type == "cuda", memory)
 
     def _make_way(self) -> float:
         """Stop the child while somebody else times; returns for how many seconds it stood still."""

@@ -133,8 +133,24 @@ class Child:
         Raises:
             WireClosed, WireTimeout, WireViolation: see `child.wire`.
         """
+        self.send(command, body, fds)
+        return self.receive(deadline, on_wait)
+
+    def send(self, command: Command, body: Any = None, fds: tuple[int, ...] = ()) -> None:
+        """Send a command; its answer is fetched with `receive`.
+
+        Raises:
+            WireClosed: the child is gone.
+        """
         self._seq += 1
         send_down(self._sock, command, self._seq, body, fds)
+
+    def receive(self, deadline: float, on_wait: Callable[[], float] = lambda: 0.0) -> Up:
+        """The answer to the last command; see `child.wire.receive_up`.
+
+        Raises:
+            WireClosed, WireTimeout, WireViolation: see `child.wire`.
+        """
         return receive_up(self._sock, self._nonce, self._seq, deadline, on_wait)
 
     def freeze(self) -> None:

@@ -63,7 +63,9 @@ def _obey(stub: Stub, command: Command, body: Any, fds: tuple[int, ...]) -> tupl
         return stub.run(body), 0
     if command is Command.NULL:
         return stub.rest(body), 0
-    if command is Command.BUILD:
+    if command is Command.HELLO:
+        stub.hello(cuda=body)
+    elif command is Command.BUILD:
         stub.build(body)
     elif command is Command.LOAD:
         return 0, stub.load(body)

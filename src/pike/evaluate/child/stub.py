@@ -107,6 +107,11 @@ class Stub:
     resting: list[torch.Tensor] = field(default_factory=list)
     held: list[regions.Region] = field(default_factory=list)
 
+    def hello(self, cuda: bool) -> None:
+        """Do what every candidate needs and takes time: the device's context."""
+        if cuda:
+            torch.zeros(1, device="cuda")
+
     def build(self, order: BuildOrder) -> None:
         """Import the candidate; extensions that it compiles inline are compiled here."""
         self.device = torch.device(order.device)

@@ -34,6 +34,8 @@ class Command(enum.IntEnum):
     RUN = 4
     NULL = 5
     EXIT = 6
+    HELLO = 7
+    """Answer once ready for BUILD."""
 
 
 class Reply(enum.IntEnum):

@@ -1,0 +1,64 @@
+"""The next child, started before it is needed: importing torch costs more than judging a small candidate.
+
+Knows how to start a clean child beside the current one, wait until it is ready, and hand it out once. A child never
+serves two candidates. Does not know candidates.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+from pike.evaluate.child.wire import Command, WireClosed, WireTimeout, WireViolation
+from pike.evaluate.launch import Child, ChildPlan
+
+_READY_SECONDS = 120.0
+
+
+class Nursery:
+    """At most one spare child."""
+
+    def __init__(self) -> None:
+        self._spare: tuple[ChildPlan, Child] | None = None
+        self._ready = False
+
+    @property
+    def pids(self) -> set[int]:
+        """The spare's process, which belongs to nobody yet."""
+        return {self._spare[1].pid} if self._spare else set()
+
+    def take(self, plan: ChildPlan) -> Child:
+        """A child that nobody used: the spare where it fits the plan, else a new one."""
+        if self._spare and self._spare[0] == plan:
+            self.settle()
+        spare, self._spare = self._spare, None
+        if spare and spare[0] == plan:
+            return spare[1]
+        if spare:
+            spare[1].kill()
+        return Child(plan)
+
+    def prepare(self, plan: ChildPlan) -> None:
+        """Begin to start the next child; returns at once."""
+        if self._spare and self._spare[0] == plan:
+            return
+        self.close()
+        self._spare, self._ready = (plan, Child(plan)), False
+        with contextlib.suppress(WireClosed):  # `settle` finds out
+            self._spare[1].send(Command.HELLO, plan.cuda)
+
+    def settle(self) -> None:
+        """Wait until the spare has nothing left to do, so that it is quiet; one that fails is given up."""
+        if self._spare is None or self._ready:
+            return
+        try:
+            self._spare[1].receive(time.monotonic() + _READY_SECONDS)
+            self._ready = True
+        except (WireClosed, WireTimeout, WireViolation):
+            self.close()
+
+    def close(self) -> None:
+        """Kill the spare."""
+        if self._spare:
+            self._spare[1].kill()
+        self._spare = None
