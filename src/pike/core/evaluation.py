@@ -13,6 +13,10 @@ from typing import Any
 from pike.core.task import Task
 
 
+FASTER_MARGIN = 0.01
+"""How much faster than the reference counts as faster; less may be the order of pages in memory."""
+
+
 class Status(StrEnum):
     """The outcome of an evaluation; everything but `VALID` names what refused the candidate."""
 
@@ -174,6 +178,14 @@ class Timing:
     contention: float = 0.0
     throughput: Throughput | None = None
 
+    @property
+    def faster(self) -> bool:
+        """Whether the candidate is called faster than the reference.
+
+        A one-sided test: the lower end of the 95 % interval (97.5 % one-sided) lies above 1 by `FASTER_MARGIN`.
+        """
+        return self.speedup_ci95[0] > 1.0 + FASTER_MARGIN
+
 
 @dataclass(frozen=True, slots=True)
 class OutputError:
@@ -211,6 +223,8 @@ class Evaluation:
         torch_version: of the judge and the child.
         seconds: (stage, seconds) pairs, lease waits excluded; `lease` has the time spent waiting.
         log: the end of what the candidate printed and the diagnostics of the stage that refused it.
+        labels: what was noticed and refuses nothing, for example `reuses-output-buffer`, or kinds of inputs on which
+            nothing could be tested.
     """
 
     status: Status
@@ -225,6 +239,7 @@ class Evaluation:
     torch_version: str = ""
     seconds: tuple[tuple[str, float], ...] = ()
     log: str = ""
+    labels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if (self.timing is not None) != (self.status is Status.VALID):
@@ -276,5 +291,6 @@ class Evaluation:
             "sandbox": self.sandbox,
             "torch_version": self.torch_version,
             "seconds": dict(self.seconds),
+            "labels": list(self.labels),
             "log": self.log,
         }

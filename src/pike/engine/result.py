@@ -95,7 +95,7 @@ class RunResult:
     def improved(self) -> bool:
         """Whether the winner beats the original by more than the measurement's uncertainty."""
         timing = self.evaluation.timing if self.evaluation else None
-        return timing is not None and timing.speedup_ci95[0] > 1.0
+        return timing is not None and timing.faster
 
     @property
     def best_path(self) -> Path | None:

@@ -1,0 +1,85 @@
+"""Is equal called equal, and a small gain found? Pairs of reference and candidate whose true ratio is known.
+
+Run `python benchmarks/same_speed.py [--pairs 200] [--gain 0.03] [--device cpu] --out FILE.json` on an idle machine.
+A/A: the candidate is the reference again, so every pair that is called faster is a mistake. A/B: the candidate does
+`gain` fewer of the reference's equal steps. Every pair is a whole evaluation with children of its own, because what
+differs between processes is part of the noise. The result is written after every pair.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from pike.core.evaluation import FASTER_MARGIN, Effort, EvaluateOptions, EvaluationRequest
+from pike.core.task import Task, TaskKind
+from pike.evaluate.client import JudgeClient
+
+STEPS = 100
+SOURCE = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.eye(WIDTH) * 0.5)
+
+    def forward(self, x):
+        for _ in range(STEPS):
+            y = x @ self.weight
+        return y
+
+
+def get_inputs():
+    return [torch.randn(256, WIDTH)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--pairs", type=int, default=200)
+    arguments.add_argument("--gain", type=float, default=0.03)
+    arguments.add_argument("--device", default="cpu")
+    arguments.add_argument("--seconds", type=float, default=3.0, help="the most time for timing one pair")
+    arguments.add_argument("--most-minutes", type=float, default=60.0)
+    arguments.add_argument("--out", type=Path, required=True)
+    given = arguments.parse_args()
+    width = 512 if given.device.startswith("cuda") else 128
+    source = SOURCE.replace("WIDTH", str(width))
+    task = Task("steps", "equal steps", TaskKind.SOURCE, source.replace("STEPS", str(STEPS)), "steps.py")
+    same, less = (candidate(source, steps) for steps in (STEPS, round(STEPS * (1 - given.gain))))
+    options = EvaluateOptions(device=given.device, threads=1, max_timing_seconds=given.seconds)
+    judge, began = JudgeClient(), time.monotonic()
+    found: dict[str, list[dict[str, object]]] = {"same": [], "less": []}
+    machine = {"machine": judge.facts(given.device).name, "torch": torch.__version__, "margin": FASTER_MARGIN}
+    while len(found["less"]) < given.pairs and time.monotonic() - began < 60 * given.most_minutes:
+        for name, text in (("same", same), ("less", less)):
+            verdict = judge.evaluate(EvaluationRequest(task, text, options, Effort.FINAL))
+            found[name].append(verdict.flat() | {"faster": bool(verdict.timing and verdict.timing.faster)})
+        summary = machine | {"gain": given.gain} | {name: summed(rows) for name, rows in found.items()}
+        given.out.write_text(json.dumps(summary | {"verdicts": found}))
+    judge.close()
+    print(json.dumps(summary, indent=1))
+
+
+def candidate(source: str, steps: int) -> str:
+    return source.replace("STEPS", str(steps)).replace("class Model(", "class ModelNew(")
+
+
+def summed(rows: list[dict[str, object]]) -> dict[str, object]:
+    """Counts and the spread of the speedups (least, quartiles, largest)."""
+    speedups = [row["speedup"] for row in rows if row["speedup"] is not None]
+    spread = [float(f"{value:.4f}") for value in np.percentile(speedups, [0, 25, 50, 75, 100])] if speedups else []
+    return {"pairs": len(rows), "faster": sum(bool(row["faster"]) for row in rows), "speedup": spread}
+
+
+if __name__ == "__main__":
+    main()
