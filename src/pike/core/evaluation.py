@@ -12,7 +12,6 @@ from typing import Any
 
 from pike.core.task import Task
 
-
 FASTER_MARGIN = 0.01
 """How much faster than the reference counts as faster; less may be the order of pages in memory."""
 
