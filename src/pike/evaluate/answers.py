@@ -38,7 +38,11 @@ class Answers:
     def expected(self, inputs: Inputs, native: list[torch.Tensor]) -> Expected:
         """What a call on `inputs` must return, given what the native reference returned."""
         answers = self._float64(inputs) if self._float64 is not None else native
-        return Expected(answers, native, [forward(inputs) for forward in self._variants], self.exact)
+        return Expected(answers, native, self.variants(inputs), self.exact)
+
+    def variants(self, inputs: Inputs) -> list[list[torch.Tensor]]:
+        """What the reference returns at each allowed reduced precision."""
+        return [forward(inputs) for forward in self._variants]
 
 
 def _variants(model: nn.Module, device: torch.device, precision: Precision, example: Inputs) -> list[Forward]:
@@ -104,5 +108,10 @@ def _forward(model: Callable[..., Any], dtype: torch.dtype | None, device: torch
 
 def _moved(inputs: Inputs, dtype: torch.dtype | None, device: torch.device) -> Any:
     tensors, structure = take_apart((inputs.args, inputs.kwargs))
-    moved = [t.to(device, dtype if dtype is not None and t.is_floating_point() else t.dtype) for t in tensors]
-    return put_together(structure, moved)
+    return put_together(structure, [tensor.to(device, _dtype_for(tensor, dtype)) for tensor in tensors])
+
+
+def _dtype_for(tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.dtype:
+    if dtype is torch.float64 and tensor.is_complex():
+        return torch.complex128
+    return dtype if dtype is not None and tensor.is_floating_point() else tensor.dtype

@@ -11,6 +11,7 @@ import pickle
 import secrets
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -26,6 +27,7 @@ from pike.evaluate.child.wire import Command
 from pike.evaluate.correctness import Expected
 from pike.evaluate.launch import Child, ChildPlan, folder_prefix
 from pike.evaluate.reference import WEIGHTS_SEED, Inputs, load
+from pike.evaluate.regimes import neighbour
 from pike.evaluate.runner import Allowance, Refused, Runner
 from pike.evaluate.sandbox import BareProcess
 
@@ -60,6 +62,25 @@ class Bench:
         """What a call on `inputs` must return; the native outputs come from the reference's own child."""
         self.twin.call(self.twin.stage(inputs))
         return self.answers.expected(inputs, self.twin.outputs())
+
+    def expected_or_none(self, inputs: Inputs, slack: float) -> Expected | None:
+        """The same for inputs of a kind that the task never draws; None where the reference cannot take them.
+
+        Args:
+            inputs: as the task's, in layout.
+            slack: how many times wider than usual the error budget is.
+        """
+        try:
+            return replace(self.expected(inputs), slack=slack)
+        except Exception:  # the user's own model, on inputs it was not written for, may raise anything
+            return None
+
+    def nearby(self, inputs: Inputs) -> list[list[torch.Tensor]]:
+        """What the reference returns, at each allowed precision, on inputs a unit in the last place away; new ones
+        each time."""
+        moved = neighbour(inputs, secrets.randbits(63))
+        self.twin.call(self.twin.stage(moved))
+        return [self.twin.outputs(), *self.answers.variants(moved)]
 
     def load_order(self, class_name: str) -> LoadOrder:
         """How a candidate class receives this task's weights."""

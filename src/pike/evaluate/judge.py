@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import os
-import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -19,11 +18,9 @@ import torch
 from pike.core.device import DeviceFacts
 from pike.core.errors import InfraError
 from pike.core.evaluation import (
-    Effort,
     EvaluateOptions,
     Evaluation,
     EvaluationRequest,
-    OutputError,
     Stage,
     Status,
     Timing,
@@ -31,15 +28,13 @@ from pike.core.evaluation import (
 )
 from pike.evaluate import device as devices
 from pike.evaluate.bench import Bench
-from pike.evaluate.blocks import Kept
+from pike.evaluate.checks import Checks
 from pike.evaluate.child.cuda_vmm import CudaDriverError
 from pike.evaluate.child.stub import FROM_REFERENCE, SEEDED, STATE_DICT, BuildOrder
 from pike.evaluate.child.wire import Command
-from pike.evaluate.correctness import compare, worse
 from pike.evaluate.launch import ChildPlan
 from pike.evaluate.lease import Lease
 from pike.evaluate.nursery import Nursery
-from pike.evaluate.reference import Inputs
 from pike.evaluate.runner import Allowance, Refused, Runner
 from pike.evaluate.sandbox import SandboxLevel, choose
 from pike.evaluate.timing import Stopwatch, plan_for
@@ -142,7 +137,7 @@ class _Trial:
         self._seconds: dict[str, float] = {}
         self._runner: Runner | None = None
         self._status, self._reason, self._log = Status.INFRA_ERROR, "", ""
-        self._error: OutputError | None = None
+        self._checks: Checks | None = None
         self._timing: Timing | None = None
         self._weights = Weights.NONE
 
@@ -167,9 +162,8 @@ class _Trial:
             self._weights = _WEIGHTS.get(up.detail, Weights.NONE)
             runner.map(bench.inputs, bench.outputs, bench.may_alias, bench.places)
         with self._stage(Stage.CORRECT), self._lease.shared():
-            extra = 2 if self._request.effort is Effort.FINAL else 0
-            for _ in range(self._options.correctness_seeds + extra):
-                self._check_fresh(bench, runner)
+            checks = self._checks = Checks(bench, runner, self._options)
+            checks.before_timing(self._request.effort)
             self._nursery.settle()
         plan = plan_for(self._request.effort, self._options.max_timing_seconds, bench.places, self._request.beat)
         with self._stage(Stage.TIME), self._lease.exclusive():
@@ -177,7 +171,7 @@ class _Trial:
             timing = watch.measure()
         with self._stage(Stage.RECHECK), self._lease.shared():
             for kept in watch.kept:
-                self._recheck(bench, runner, kept)
+                checks.recheck(kept)
         self._status, self._reason, self._timing = Status.VALID, "", timing
         self._log = runner.child.log()
 
@@ -193,7 +187,8 @@ class _Trial:
             status=self._status,
             reason=self._reason,
             timing=self._timing,
-            error=self._error,
+            error=self._checks.error if self._checks else None,
+            labels=tuple(self._checks.labels) if self._checks else (),
             weights=self._weights,
             seconds=tuple((name, round(seconds, 3)) for name, seconds in self._seconds.items()),
             log=self._log,
@@ -222,21 +217,6 @@ class _Trial:
             return self._lease.make_way()
         finally:
             self._runner.child.thaw()
-
-    def _check_fresh(self, bench: Bench, runner: Runner) -> None:
-        inputs = bench.draw(secrets.randbits(63))  # drawn after the candidate was built
-        runner.call(runner.stage(inputs))
-        self._compare(bench, inputs, runner.outputs(), "")
-
-    def _recheck(self, bench: Bench, runner: Runner, kept: Kept) -> None:
-        self._compare(bench, bench.draw(kept.seed), runner.outputs(kept.snapshot), "while being timed, ")
-
-    def _compare(self, bench: Bench, inputs: Inputs, outputs: list[torch.Tensor], when: str) -> None:
-        found = compare(outputs, bench.expected(inputs), self._options.tolerance)
-        self._error = worse(self._error, found.error)
-        if found.wrong:
-            self._error = found.error
-            raise Refused(Status.WRONG_OUTPUT, f"{when}{found.wrong}")
 
     @contextmanager
     def _stage(self, stage: Stage) -> Iterator[None]:

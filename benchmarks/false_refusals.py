@@ -1,0 +1,172 @@
+"""How often the error budget refuses an honest rewrite, and how often it misses one bad row: no judge, no child.
+
+Run `python benchmarks/false_refusals.py [--draws 200]`. Each pair computes the same thing in another
+order (split sums, other layouts, fused or online forms); a refusal of it is an error of the rule. Then one row in
+the output is wrong by one part in 256, as half precision would make it: the rule should refuse that.
+"""
+
+import argparse
+import collections
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch.nn import functional as F
+
+from pike.core.evaluation import Tolerance
+from pike.evaluate.correctness import Expected, compare_closely
+from pike.evaluate.reference import Inputs
+from pike.evaluate.regimes import REGIMES, Regime, neighbour
+
+Call = Callable[..., torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An honest rewrite of a reference, and how inputs are drawn."""
+
+    reference: Call
+    rewrite: Call
+    draw: Callable[[], list[torch.Tensor]]
+
+
+def split_matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    total = torch.zeros(a.shape[0], b.shape[1], dtype=a.dtype)
+    for x, y in zip(a.split(64, 1), b.split(64, 0), strict=True):
+        total = total + x @ y
+    return total
+
+
+def one_pass_norm(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    mean = x.mean(-1, keepdim=True)
+    variance = ((x * x).mean(-1, keepdim=True) - mean * mean).clamp(min=0)
+    return (x - mean) * torch.rsqrt(variance + 1e-5) * w
+
+
+def online_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    peak = torch.full((*q.shape[:-1], 1), -math.inf, dtype=q.dtype)
+    total, out = torch.zeros_like(peak), torch.zeros_like(q)
+    for keys, values in zip(k.split(16, -2), v.split(16, -2), strict=True):
+        scores = q @ keys.mT * q.shape[-1] ** -0.5
+        new = torch.maximum(peak, scores.amax(-1, keepdim=True))
+        weights, old = (scores - new).exp(), (peak - new).exp()
+        total, out, peak = total * old + weights.sum(-1, keepdim=True), out * old + weights @ values, new
+    return out / total
+
+
+def plain_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, -1) @ v
+
+
+def mlp(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return F.gelu(x @ a) @ b
+
+
+def split_mlp(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return split_matmul(F.gelu(split_matmul(x, a)), b)
+
+
+def serial_sum(x: torch.Tensor) -> torch.Tensor:
+    total = torch.zeros_like(x[..., 0])
+    for part in x.split(64, -1):
+        total = total + part.sum(-1)
+    return total
+
+
+def draw(*shapes: tuple[int, ...], scale: float = 1.0) -> Callable[[], list[torch.Tensor]]:
+    return lambda: [torch.randn(shape) * scale for shape in shapes]
+
+
+PAIRS = {
+    "matmul, K in pieces": Pair(torch.matmul, split_matmul, draw((128, 1024), (1024, 128))),
+    "matmul with one column": Pair(torch.matmul, split_matmul, draw((256, 512), (512, 1))),
+    "matmul, 64 outputs": Pair(torch.matmul, split_matmul, draw((8, 512), (512, 8))),
+    "two layers and GELU": Pair(mlp, split_mlp, draw((64, 256), (256, 512), (512, 10), scale=0.3)),
+    "row sums": Pair(lambda x: x.sum(-1), serial_sum, draw((64, 4096))),
+    "mean of all": Pair(lambda x: x.mean(), lambda x: serial_sum(serial_sum(x)) / x.numel(), draw((64, 4096))),
+    "mean squared error": Pair(
+        lambda x, y: F.mse_loss(x, y), lambda x, y: serial_sum(serial_sum((x - y) ** 2)) / x.numel(),
+        draw((64, 2048), (64, 2048)),
+    ),
+    "softmax in base 2": Pair(
+        lambda x: torch.softmax(x, -1),
+        lambda x: (e := torch.exp2((x - x.amax(-1, keepdim=True)) * math.log2(math.e))) / serial_sum(e)[..., None],
+        draw((64, 1024)),
+    ),
+    "layer norm in one pass": Pair(
+        lambda x, w: F.layer_norm(x, x.shape[-1:], w), one_pass_norm, draw((64, 512), (512,))
+    ),
+    "attention, online": Pair(plain_attention, online_attention, draw(*[(2, 4, 64, 32)] * 3)),
+    "attention, fused": Pair(plain_attention, F.scaled_dot_product_attention, draw(*[(2, 4, 64, 32)] * 3)),
+    "convolution, channels last": Pair(
+        lambda x, w: F.conv2d(x, w, padding=1),
+        lambda x, w: F.conv2d(x.to(memory_format=torch.channels_last), w, padding=1).contiguous(),
+        draw((2, 32, 16, 16), (32, 32, 3, 3)),
+    ),
+    "convolution as matmul": Pair(
+        lambda x, w: F.conv2d(x, w, padding=1),
+        lambda x, w: (w.flatten(1) @ F.unfold(x, 3, padding=1)).view(2, 32, 16, 16),
+        draw((2, 32, 16, 16), (32, 32, 3, 3)),
+    ),
+    "log-sum-exp": Pair(
+        lambda x: torch.logsumexp(x, -1),
+        lambda x: serial_sum((x - x.amax(-1, keepdim=True)).exp()).log() + x.amax(-1),
+        draw((128, 1024)),
+    ),
+    "cross entropy": Pair(
+        lambda x: F.cross_entropy(x, torch.arange(64)),
+        lambda x: (serial_sum((x - x.amax(-1, keepdim=True)).exp()).log() + x.amax(-1) - x.diagonal()).mean(),
+        draw((64, 256)),
+    ),
+}  # fmt: skip
+
+
+def judged(pair: Pair, drawn: list[torch.Tensor], slack: float, spoil: bool) -> str | None:
+    """Why the rewrite is refused (empty when it is not); None where nothing is tested."""
+    native = pair.reference(*drawn)
+    answer = pair.reference(*[one.double() for one in drawn])
+    if not bool(torch.isfinite(native).all()):
+        return None
+    output = pair.rewrite(*drawn).reshape(native.shape)
+    if spoil:
+        output = output.clone()
+        rows = output.view(-1, output.shape[-1] if output.dim() > 1 else 1)
+        rows[len(rows) // 2] *= 1 + 2**-8
+
+    def nearby() -> list[list[torch.Tensor]]:
+        inputs = neighbour(Inputs(tuple(drawn), {}), int(torch.randint(1 << 30, ())))
+        return [[pair.reference(*inputs.args)]]
+
+    return compare_closely([output], Expected([answer], [native], [], True, slack), Tolerance.STRICT, nearby).wrong
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--draws", type=int, default=200)
+    given = arguments.parse_args()
+    torch.manual_seed(0)
+    for regime in (Regime("as drawn", lambda inputs, _: inputs), *REGIMES):
+        refused, missed, reasons = collections.Counter(), collections.Counter(), {}
+        tried = 0
+        for number in range(given.draws):
+            for name, pair in PAIRS.items():
+                drawn = list(regime.change(Inputs(tuple(pair.draw()), {}), number).args)
+                wrong = judged(pair, drawn, regime.slack, spoil=False)
+                if wrong is None:
+                    continue
+                tried += 1
+                refused[name] += bool(wrong)
+                missed[name] += not judged(pair, drawn, regime.slack, spoil=True)
+                if wrong:
+                    reasons.setdefault(name, wrong)
+        print(
+            json.dumps(
+                {"regime": regime.name, "tried": tried, "refused": +refused, "missed": +missed, "first": reasons}
+            )
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""What a candidate's outputs must survive before and after timing.
+
+Knows which inputs are tried on a candidate and puts into words where it failed. Does not know what an error may be
+(`correctness`) nor the stages and leases around it (`judge`).
+"""
+
+from __future__ import annotations
+
+import secrets
+
+import torch
+
+from pike.core.evaluation import Effort, EvaluateOptions, OutputError, Status, Tolerance
+from pike.evaluate.bench import Bench
+from pike.evaluate.blocks import Kept
+from pike.evaluate.correctness import Expected, compare_closely, worse
+from pike.evaluate.reference import Inputs
+from pike.evaluate.regimes import REGIMES, Regime
+from pike.evaluate.runner import Refused, Runner
+
+_FINAL_SEEDS = 2
+_USELESS_SHARE = 0.1
+
+
+class Checks:
+    """The checks of one candidate.
+
+    Attributes:
+        error: the worst error so far.
+        labels: what was noticed and refuses nothing.
+    """
+
+    def __init__(self, bench: Bench, runner: Runner, options: EvaluateOptions) -> None:
+        self.error: OutputError | None = None
+        self.labels: list[str] = []
+        self._bench, self._runner, self._options = bench, runner, options
+
+    def before_timing(self, effort: Effort) -> None:
+        """Secret inputs, drawn now that the candidate is built; for finalists also inputs of other kinds.
+
+        Raises:
+            Refused: an output is wrong, or a call failed.
+        """
+        final = effort is Effort.FINAL
+        for _ in range(self._options.correctness_seeds + (_FINAL_SEEDS if final else 0)):
+            inputs = self._bench.draw(secrets.randbits(63))
+            self._runner.call(self._runner.stage(inputs))
+            self._compare(inputs, self._bench.expected(inputs), self._runner.outputs(), "")
+        if final and self._options.tolerance is Tolerance.STRICT:  # the published protocol has one kind of inputs
+            for regime in REGIMES:
+                self._try_regime(regime)
+
+    def recheck(self, kept: Kept) -> None:
+        """An output that was kept while it was timed.
+
+        Raises:
+            Refused: it is wrong.
+        """
+        inputs = self._bench.draw(kept.seed)
+        self._compare(inputs, self._bench.expected(inputs), self._runner.outputs(kept.snapshot), "while being timed, ")
+
+    def _try_regime(self, regime: Regime) -> None:
+        inputs = regime.change(self._bench.draw(secrets.randbits(63)), secrets.randbits(63))
+        expected = self._bench.expected_or_none(inputs, regime.slack)
+        if expected is None or not _tests_something(expected):
+            self.labels.append(f"untested: {regime.name}")
+            return
+        where = f"on inputs with {regime.name}, "
+        try:
+            self._runner.call(self._runner.stage(inputs))
+        except Refused as refused:
+            raise Refused(refused.status, where + refused.reason) from refused
+        self._compare(inputs, expected, self._runner.outputs(), where)
+
+    def _compare(self, inputs: Inputs, expected: Expected, outputs: list[torch.Tensor], where: str) -> None:
+        found = compare_closely(outputs, expected, self._options.tolerance, lambda: self._bench.nearby(inputs))
+        self.error = worse(self.error, found.error)
+        if found.wrong:
+            self.error = found.error
+            raise Refused(Status.WRONG_OUTPUT, f"{where}{found.wrong}")
+
+
+def _tests_something(expected: Expected) -> bool:
+    """Whether the reference is finite and its own error small beside its values, so that a wrong answer would show."""
+    for answer, native in zip(expected.answers, expected.native, strict=True):
+        if not (native.is_floating_point() or native.is_complex()):
+            continue
+        if not bool(torch.isfinite(native).all() and torch.isfinite(answer).all()):
+            return False
+        error, size = torch.linalg.vector_norm(native - answer), torch.linalg.vector_norm(answer)
+        if float(error) > _USELESS_SHARE * float(size):
+            return False
+    return True

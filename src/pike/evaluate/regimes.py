@@ -1,0 +1,90 @@
+"""Inputs of other kinds than a task draws: a closed table of transforms for finalists, and neighbours of an input.
+
+Knows tensors of one call. Only floating-point inputs change; indices and flags stay as drawn. Does not know what is
+right on them: the reference says that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from pike.evaluate.child.layout import put_together, take_apart
+from pike.evaluate.reference import Inputs
+
+_OFFSET = 1.0
+_OUTLIER_SHARE, _OUTLIER_TIMES = 0.01, 30.0
+
+Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
+
+
+def _outliers(tensor: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
+    """One element in a hundred, and at least one, is much larger."""
+    flat = tensor.reshape(-1).clone()
+    places = torch.randint(flat.numel(), (max(1, int(_OUTLIER_SHARE * flat.numel())),), generator=chance)
+    flat[places.to(flat.device)] *= _OUTLIER_TIMES
+    return flat.view(tensor.shape)
+
+
+def _one_hot(tensor: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
+    """One element of each row stays; work that skips part of a row misses some of them."""
+    if tensor.dim() == 0:
+        return tensor
+    place = torch.randint(tensor.shape[-1], (*tensor.shape[:-1], 1), generator=chance).to(tensor.device)
+    return torch.zeros_like(tensor).scatter(-1, place, tensor.gather(-1, place))
+
+
+def _constant(tensor: torch.Tensor, _: torch.Generator) -> torch.Tensor:
+    """Every row repeats its first element: variance zero."""
+    return tensor[..., :1].expand_as(tensor).contiguous() if tensor.dim() else tensor
+
+
+def _each_float(change: Change) -> Callable[[Inputs, int], Inputs]:
+    def changed(inputs: Inputs, seed: int) -> Inputs:
+        chance = torch.Generator().manual_seed(seed)
+        tensors, structure = take_apart((inputs.args, inputs.kwargs))
+        made = [
+            change(tensor, chance).to(tensor.dtype) if tensor.is_floating_point() and tensor.numel() else tensor
+            for tensor in tensors
+        ]
+        args, kwargs = put_together(structure, made)
+        return Inputs(args, kwargs)
+
+    return changed
+
+
+def _nudge(tensor: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
+    step = torch.randint(-1, 2, tensor.shape, generator=chance).to(tensor.device)
+    return torch.where(torch.isfinite(tensor), tensor * (1.0 + torch.finfo(tensor.dtype).eps * step), tensor)
+
+
+@dataclass(frozen=True, slots=True)
+class Regime:
+    """One kind of inputs.
+
+    Attributes:
+        name: as a refusal names it.
+        change: what it makes of drawn inputs; the seed decides its random choices.
+        slack: how many times wider the error budget is.
+    """
+
+    name: str
+    change: Callable[[Inputs, int], Inputs]
+    slack: float = 1.0
+
+
+REGIMES = (
+    Regime("small values", _each_float(lambda tensor, _: tensor * 1e-3)),
+    Regime("large values", _each_float(lambda tensor, _: tensor * 16.0)),
+    Regime("an offset", _each_float(lambda tensor, _: tensor + _OFFSET)),
+    # A few products decide the error of a row, so chance decides more of it.
+    Regime("outliers", _each_float(_outliers), slack=2.0),
+    Regime("one-hot rows", _each_float(_one_hot)),
+    # Adding equal numbers rounds the same way again and again: two orders of a sum differ by more than chance.
+    Regime("constant rows", _each_float(_constant), slack=4.0),
+)
+
+neighbour: Callable[[Inputs, int], Inputs] = _each_float(_nudge)
+"""The same inputs, each floating-point element moved by at most about one unit in its last place."""

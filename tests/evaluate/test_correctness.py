@@ -1,0 +1,130 @@
+"""The error budget seen alone: rows, the closer look, NaN and infinity, exact types, and shapes at the edge."""
+
+import math
+
+import pytest
+import torch
+
+from pike.core.evaluation import Tolerance
+from pike.evaluate.correctness import Expected, compare, compare_closely
+from pike.evaluate.rows import row_length
+
+TINY = 2**-8
+
+
+def wrong(output: torch.Tensor, native: torch.Tensor, answer: torch.Tensor | None = None) -> str:
+    kind = torch.complex128 if native.is_complex() else torch.float64
+    expected = Expected([native.to(kind) if answer is None else answer], [native], [], True)
+    return compare([output], expected, Tolerance.STRICT).wrong
+
+
+def matmul(rows: int = 256, columns: int = 128) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The same product summed in another order, as the reference sums it, and in float64."""
+    torch.manual_seed(0)
+    a, b = torch.randn(rows, 512), torch.randn(512, columns)
+    return (a[:, :256] @ b[:256] + a[:, 256:] @ b[256:]), a @ b, a.double() @ b.double()
+
+
+def test_another_order_of_summation_passes():
+    honest, native, answer = matmul()
+    assert wrong(honest, native, answer) == ""
+
+
+def test_one_bad_row_of_many_does_not_hide():
+    honest, native, answer = matmul(rows=4096)
+    error = 8 * 2**-23 * answer[7].square().mean().sqrt()
+    honest[7] = (answer[7] + error * torch.randn(128).sign()).float()
+    whole = (honest.double() - answer).square().mean().sqrt()
+    assert whole < 2 * (native.double() - answer).square().mean().sqrt()  # over the whole output all is well
+    assert "row 7)" in wrong(honest, native, answer)
+
+
+def test_a_wrong_row_of_small_values_does_not_hide_behind_large_ones():
+    honest, native, answer = matmul()
+    scale = torch.ones(256, 1)
+    scale[100] = 1e-6
+    honest, native, answer = honest * scale, native * scale, answer * scale
+    assert wrong(honest, native, answer) == ""
+    honest[100] = 0.0
+    assert "row 100)" in wrong(honest, native, answer)
+
+
+@pytest.mark.parametrize(
+    ("shape", "length"), [((8, 4, 100), 100), ((8, 10), 40), ((5000,), 32), ((), 32), ((3, 0), 32)]
+)
+def test_short_rows_are_judged_with_their_neighbours(shape, length):
+    assert row_length(shape) == length
+
+
+def test_a_lucky_reference_gets_a_closer_look():
+    """The reference's scalar is right to the last bit by chance; the candidate's is off by what it usually is."""
+    answer = torch.tensor(1.0, dtype=torch.float64)
+    native, output = torch.tensor(1.0), torch.tensor(1.0 + 100 * 2**-23)
+    expected = Expected([answer], [native], [], True)
+    usual = iter([100 * 2**-23, -60 * 2**-23] * 10)
+    assert compare([output], expected, Tolerance.STRICT).wrong
+    look = lambda: [[torch.tensor(1.0 + next(usual))]]  # noqa: E731
+    assert compare_closely([output], expected, Tolerance.STRICT, look).wrong == ""
+
+
+def test_a_closer_look_forgives_no_wrong_answer():
+    honest, native, answer = matmul()
+    expected = Expected([answer], [native], [], True)
+    looks = []
+
+    def look() -> list[list[torch.Tensor]]:
+        looks.append(1)
+        return [[honest]]
+
+    assert compare_closely([native * (1 + TINY)], expected, Tolerance.STRICT, look).wrong
+    assert len(looks) == 4  # far beyond help, so the rest is spared
+
+
+@pytest.mark.parametrize("special", [math.nan, math.inf, -math.inf])
+def test_specials_of_complex_numbers_stand_where_the_reference_has_them(special):
+    native = torch.randn(4, 8, dtype=torch.complex64)
+    native[1, 2] = complex(1.0, special)
+    answer = native.to(torch.complex128)
+    assert wrong(native.clone(), native, answer) == ""
+    moved = native.clone()
+    moved[1, 2], moved[2, 2] = 1.0, native[1, 2]
+    assert "NaN or infinity in 2 wrong places" in wrong(moved, native, answer)
+    scaled = torch.view_as_complex(torch.view_as_real(native) * (1 + TINY))
+    assert "allowed" in wrong(scaled, native, answer)
+
+
+def test_where_float64_reaches_further_than_the_references_type_both_are_right():
+    """Half precision overflows; a candidate may overflow alike or hold the value, but not put something else there."""
+    answer = torch.tensor([[1.0, 1e5]], dtype=torch.float64)
+    native = answer.half()
+    assert wrong(native.clone(), native, answer) == ""
+    assert wrong(torch.tensor([[1.0, -math.inf]]).half(), native, answer)
+    assert wrong(torch.tensor([[1.0, 0.0]]).half(), native, answer)
+
+
+def test_booleans_are_compared_as_bytes_so_poison_is_not_true():
+    native = torch.ones(6, dtype=torch.bool)
+    poisoned = torch.full((6,), 0xFF, dtype=torch.uint8).view(torch.bool)
+    assert wrong(native.clone(), native) == ""
+    assert wrong(poisoned, native)
+    assert "1 of 6" in wrong(torch.tensor([True] * 5 + [False]), native)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int64, torch.uint8])
+def test_integers_are_exact(dtype):
+    native = torch.arange(40).to(dtype)
+    off = native.clone()
+    off[3] += 1
+    assert wrong(native.clone(), native) == ""
+    assert "1 of 40" in wrong(off, native)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64, torch.bool, torch.int32])
+@pytest.mark.parametrize("shape", [(0,), (4, 0), (0, 4), ()])
+def test_empty_outputs_and_scalars_are_compared(dtype, shape):
+    native = torch.ones(shape, dtype=dtype)
+    assert wrong(native.clone(), native) == ""
+    if native.numel():
+        assert wrong(torch.zeros_like(native), native)
+        if dtype.is_floating_point:
+            assert "NaN" in wrong(torch.full_like(native, math.nan), native)
