@@ -27,7 +27,8 @@ _BLOCK_SECONDS, _MOST_CALLS_PER_BLOCK = 0.15, 20
 _LEAST_NS = 500.0
 _LEAST_BLOCKS = 3
 _BEATEN_BLOCKS = 4
-_CONTENDED = 0.10
+CONTENDED = 0.10
+"""A block counts while some thread of the machine waited for a CPU for at most this share of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +185,7 @@ class Session:
         """Pairs that no other program disturbed; on a GPU the host is not what is timed."""
         if self._reference.device.type == "cuda":
             return self._pairs
-        return [pair for pair in self._pairs if pair.contention <= _CONTENDED]
+        return [pair for pair in self._pairs if pair.contention <= CONTENDED]
 
     def _counted(self) -> list[_Pair]:
         """The clean pairs, or all of them where too few are clean (the verdict then shows the contention)."""

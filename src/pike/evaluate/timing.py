@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from pike.core.evaluation import Effort, Status, Throughput, Timing
-from pike.evaluate.blocks import Kept, Measured, Reservoir, Session, SessionPlan
+from pike.evaluate.blocks import CONTENDED, Kept, Measured, Reservoir, Session, SessionPlan
 from pike.evaluate.reference import Inputs
 from pike.evaluate.runner import Refused, Runner
 
@@ -88,7 +88,12 @@ class Stopwatch:
 
 
 def _check_child(found: Measured) -> None:
-    """An alarm, not a measurement: a child whose clock runs slow is not worth listening to."""
+    """An alarm, not a measurement: a child whose clock runs slow is not worth listening to.
+
+    Silent where other programs held the CPU: there, waking up takes the judge longer than the child.
+    """
+    if found.contention > CONTENDED:
+        return
     wall_ns = found.candidate.wall_ns - found.empty.wall_ns
     gap = wall_ns - (found.candidate.child_ns - found.empty.child_ns)
     if abs(gap) > max(_CHILD_DISAGREES * wall_ns, _CHILD_SLACK_NS, _CHILD_SLACK_SPREADS * found.resolution_ns):
