@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from pike.core.evaluation import Status
 from pike.evaluate.blocks import SessionPlan
 from pike.evaluate.child.wire import Command
+from pike.evaluate.contention import ContentionMeter
 from pike.evaluate.reference import Inputs
 from pike.evaluate.runner import Call, Refused
 from pike.evaluate.timing import Stopwatch, TimingPlan
@@ -17,6 +19,12 @@ from pike.evaluate.timing import Stopwatch, TimingPlan
 LATENCY = SessionPlan(min_blocks=6, min_calls=20, target_width=0.5, max_seconds=2.0, patience_seconds=2.0)
 PLAN = TimingPlan(LATENCY, None, verified_calls=3)
 HAND_OVER_NS, NOISE_NS = 100_000, 20_000
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    """Whatever else runs on this machine, these runners do not feel it."""
+    monkeypatch.setattr("pike.evaluate.blocks.ContentionMeter", lambda: ContentionMeter(Path("/no/such/file")))
 
 
 class ScriptedRunner:
@@ -84,3 +92,8 @@ def test_timing_ends_early_only_for_what_is_certainly_slower(beat, blocks):
     found = measure(ScriptedRunner(500_000), replace(PLAN, latency=replace(LATENCY, beat=beat)))
     assert found.blocks == blocks
     assert found.speedup_ci95[0] <= found.speedup <= found.speedup_ci95[1] < 5.0
+
+
+def test_on_a_busy_machine_clocks_that_differ_are_no_lie(monkeypatch):
+    monkeypatch.setattr("pike.evaluate.blocks.ContentionMeter", lambda: SimpleNamespace(share=lambda: 0.5))
+    assert measure(ScriptedRunner(1_500_000, claims_ns=0)).speedup == pytest.approx(2.0 / 1.5, rel=0.1)
