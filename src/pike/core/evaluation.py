@@ -89,8 +89,9 @@ class EvaluateOptions:
         precision: the arithmetic that candidates may use.
         timeout_seconds: limit on the candidate's own time (building, running), waiting for leases excluded.
         sandbox: `auto`, `bubblewrap` or `process`.
-        memory_bytes: the most host memory (address space) the child may use; 0 means nine tenths of the machine's.
-            Not enforced on a GPU, where CUDA reserves huge address ranges.
+        memory_bytes: the most host memory that all processes of the child may use together; 0 means nine tenths of the
+            machine's. On a CPU also the most address space of each.
+        max_processes: the most processes a child may run at once, compilers included; eight times as many threads.
         threads: CPU threads for both sides; 0 means all that the judge may use.
         correctness_seeds: how many secret input draws are checked before timing.
         max_timing_seconds: the most wall-clock time spent timing (reference and candidate together).
@@ -102,6 +103,7 @@ class EvaluateOptions:
     timeout_seconds: float = 900.0
     sandbox: str = "auto"
     memory_bytes: int = 0
+    max_processes: int = 512
     threads: int = 0
     correctness_seeds: int = 3
     max_timing_seconds: float = 20.0

@@ -76,12 +76,13 @@ def _device() -> Iterator[Check]:
 
 
 def _sandboxes() -> Iterator[Check]:
+    from pike.evaluate.holding import not_enforced
     from pike.evaluate.sandbox import LEVELS, choose
 
     chosen = choose("auto")
     for level in LEVELS:
         obstacle = level.obstacle()
-        detail = obstacle or f"does not enforce: {level.not_enforced}"
+        detail = obstacle or f"does not enforce: {not_enforced(level) or 'nothing known'}"
         used = " (used)" if level.name == chosen.name else ""
         cure = "Install it: candidates are code from a model" if obstacle else ""
         yield Check(f"sandbox {level.name}{used}", not obstacle, False, detail, cure)

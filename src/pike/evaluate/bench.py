@@ -101,9 +101,14 @@ class Bench:
 
     @property
     def readable(self) -> tuple[str, ...]:
-        """What a candidate's child must be able to read."""
-        places = [str(self.folder), *self.task.import_paths]
-        return (*places, self.task.payload_path) if self.task.payload_path else tuple(places)
+        """What a candidate's child must be able to read, besides what it may import."""
+        folder = str(self.folder)
+        return (folder, self.task.payload_path) if self.task.payload_path else (folder,)
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """What it must not read: the reference's source, unless the model itself is imported from there."""
+        return () if self.task.kind is TaskKind.MODULE else (self.task.origin,)
 
     def close(self) -> None:
         """Kill the reference's child and remove the task's files."""
@@ -147,7 +152,7 @@ class Bench:
         self.may_alias = any(leaf.untyped_storage().data_ptr() in ours for leaf in leaves)
 
     def _start_twin(self) -> Runner:
-        child = Child(ChildPlan(BareProcess(), (), self.device.type == "cuda"))
+        child = Child(ChildPlan(BareProcess(), (), self.device.type == "cuda", trusted=True))
         runner = Runner(child, self.device, Allowance(_REFERENCE_SECONDS))
         source = child.folder / "reference.py"
         module = self.task.kind is TaskKind.MODULE

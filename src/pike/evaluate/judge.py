@@ -32,6 +32,7 @@ from pike.evaluate.checks import Checks
 from pike.evaluate.child.cuda_vmm import CudaDriverError
 from pike.evaluate.child.stub import FROM_REFERENCE, SEEDED, STATE_DICT, BuildOrder
 from pike.evaluate.child.wire import Command
+from pike.evaluate.holding import not_enforced
 from pike.evaluate.launch import ChildPlan
 from pike.evaluate.lease import Lease
 from pike.evaluate.nursery import Nursery
@@ -83,7 +84,7 @@ class Judge:
             tolerance=options.tolerance,
             precision=options.precision,
             device=devices.label(known),
-            sandbox=f"{level.name} (not enforced: {level.not_enforced})",
+            sandbox=f"{level.name} (not enforced: {not_enforced(level) or 'nothing known'})",
             torch_version=torch.__version__,
         )
 
@@ -164,6 +165,8 @@ class _Trial:
         with self._stage(Stage.CORRECT), self._lease.shared():
             checks = self._checks = Checks(bench, runner, self._options)
             checks.before_timing(self._request.effort)
+            bench.twin.seal()
+            runner.seal()
             self._nursery.settle()
         plan = plan_for(self._request.effort, self._options.max_timing_seconds, bench.places, self._request.beat)
         with self._stage(Stage.TIME), self._lease.exclusive():
@@ -206,7 +209,15 @@ class _Trial:
 
     def _plan(self, bench: Bench) -> ChildPlan:
         memory = self._options.memory_bytes or _most_memory()
-        return ChildPlan(self._level, bench.readable, self._device.type == "cuda", memory)
+        return ChildPlan(
+            self._level,
+            bench.readable,
+            self._device.type == "cuda",
+            memory,
+            self._request.task.import_paths,
+            bench.hidden,
+            self._options.max_processes,
+        )
 
     def _make_way(self) -> float:
         """Stop the child while somebody else times; returns for how many seconds it stood still."""

@@ -7,7 +7,7 @@ reached.
 from __future__ import annotations
 
 import contextlib
-import ctypes
+import itertools
 import os
 import secrets
 import shutil
@@ -16,24 +16,31 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from pike.evaluate import cgroup, filters, processes
 from pike.evaluate.child.wire import NONCE_BYTES, Command, Up, receive_up, send_down
-from pike.evaluate.sandbox import Cell, SandboxLevel
+from pike.evaluate.logs import Tail
+from pike.evaluate.sandbox import Cell, Claim, SandboxLevel
+from pike.evaluate.watch import THREADS_PER_PROCESS, Limits, Watch
 
-_LOG_HEAD_BYTES = 4_000
-_LOG_TAIL_BYTES = 10_000
 _MOST_FILE_BYTES = 8 << 30
+_MOST_FOLDER_BYTES = 16 << 30
+_END_SECONDS = 5.0
 _ALLOWED_ENVIRONMENT = (
     "PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "CC", "CXX", "CUDA_HOME", "CUDA_PATH",
     "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "OMP_NUM_THREADS",
     "TRITON_INTERPRET", "TORCH_CUDA_ARCH_LIST",
 )  # fmt: skip
+
+
+_numbers = itertools.count(1)
+_ours: set[int] = set()
+"""Process ids of all children that were started here and not yet ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,74 +51,76 @@ class ChildPlan:
         level: the sandbox level.
         readable: files that the child must be able to read besides Python, torch and its own folder.
         cuda: whether it needs the GPU.
-        memory_bytes: limit on host memory (address space), 0 for none; never enforced with CUDA, which reserves huge
-            address ranges.
+        memory_bytes: limit on host memory of all its processes together, 0 for none. Without CUDA, which reserves huge
+            address ranges, also the limit on the address space of each.
+        importable: folders from which it must be able to import.
+        hidden: files that it must not read.
+        processes: limit on processes at once, 0 for none; see `watch.Limits` for threads.
+        disk_bytes: limit on what it writes, 0 for none.
+        trusted: runs nothing that distrust applies to (the reference): no limits, orphans are not its own.
     """
 
     level: SandboxLevel
     readable: tuple[str, ...]
     cuda: bool
     memory_bytes: int = 0
+    importable: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    processes: int = 512
+    disk_bytes: int = _MOST_FOLDER_BYTES
+    trusted: bool = False
 
-
-class _Tail:
-    """Keeps the head and the tail of a stream, reading all of it so that the writer never blocks."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream, self._head, self._tail, self._lost = stream, b"", b"", 0
-        self._thread = threading.Thread(target=self._drain, daemon=True)
-        self._thread.start()
-
-    def _drain(self) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            while part := os.read(self._stream.fileno(), 65536):
-                room = _LOG_HEAD_BYTES - len(self._head)
-                self._head += part[: max(room, 0)]
-                kept = self._tail + part[max(room, 0) :]
-                self._lost += max(len(kept) - _LOG_TAIL_BYTES, 0)
-                self._tail = kept[-_LOG_TAIL_BYTES:]
-
-    def text(self, wait_seconds: float = 0.05) -> str:
-        """What was written so far; waits shortly, because the child's last words may still be in the pipe."""
-        self._thread.join(wait_seconds)
-        gap = f"\n[... {self._lost} bytes left out ...]\n".encode() if self._lost else b""
-        return (self._head + gap + self._tail).decode(errors="replace")
+    @property
+    def limits(self) -> Limits:
+        """What its tree may use."""
+        return Limits(0, 0, 0) if self.trusted else Limits(self.memory_bytes, self.processes, self.disk_bytes)
 
 
 class Child:
     """One child process in its own folder, which is removed with it."""
 
     def __init__(self, plan: ChildPlan) -> None:
+        self._plan = plan
         self.folder = Path(tempfile.mkdtemp(prefix=folder_prefix()))
         self._nonce = secrets.token_bytes(NONCE_BYTES)
         self._seq = 0
-        ours, theirs = socket.socketpair()
-        self._sock = ours
-        memory = 0 if plan.cuda else plan.memory_bytes
-        argv = [
-            sys.executable,
-            "-P",
-            "-u",
-            "-m",
-            "pike.evaluate.child",
-            str(theirs.fileno()),
-            self._nonce.hex(),
-            str(memory),
-        ]
-        cell = Cell(str(self.folder), (*_python_places(), *plan.readable), plan.cuda)
-        self._process = subprocess.Popen(
-            plan.level.command(cell, [*argv, str(_MOST_FILE_BYTES)]),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=self.folder,
-            env=_environment(self.folder),
-            pass_fds=(theirs.fileno(),),
-            start_new_session=True,
-        )
+        self._others = processes.children_of(os.getpid()) - _ours
+        self._group = _group(plan.limits)
+        self._sock, theirs = socket.socketpair()
+        self._process = self._start(theirs.fileno())
         theirs.close()
+        _ours.add(self.pid)
         assert self._process.stdout is not None and self._process.stderr is not None
-        self._logs = (("stdout", _Tail(self._process.stdout)), ("stderr", _Tail(self._process.stderr)))
+        self._logs = (("stdout", Tail(self._process.stdout)), ("stderr", Tail(self._process.stderr)))
+        self.watch = Watch(self.pids, self.folder, plan.limits)
+
+    def _start(self, channel: int) -> subprocess.Popen[bytes]:
+        plan = self._plan
+        by_level = filters.work() and plan.level.filters
+        program = filters.first_program() if by_level else None
+        cell = Cell(str(self.folder), plan.readable, plan.cuda, plan.importable, plan.hidden, program)
+        argv = plan.level.command(cell, self._argv(channel, filters.work() and not by_level))
+        environment = _environment(self.folder)
+        try:
+            return subprocess.Popen(
+                self._group.joining(argv) if self._group else argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=self.folder,
+                env=environment,
+                pass_fds=(channel,) if program is None else (channel, program),
+                start_new_session=True,
+            )
+        finally:
+            if program is not None:
+                os.close(program)
+
+    def _argv(self, channel: int, filter_itself: bool) -> list[str]:
+        memory = 0 if self._plan.cuda or self._plan.trusted else self._plan.memory_bytes
+        numbers = (memory, _MOST_FILE_BYTES, int(filter_itself), int(not self._plan.trusted))
+        start = [sys.executable, "-P", "-u", "-m", "pike.evaluate.child", str(channel), self._nonce.hex()]
+        return [*start, *(str(number) for number in numbers)]
 
     @property
     def pid(self) -> int:
@@ -155,18 +164,41 @@ class Child:
 
     def freeze(self) -> None:
         """Stop the child and all that descend from it, so that they are quiet while something else is timed."""
-        self._signal_tree(signal.SIGSTOP)
+        self._set_still(True)
 
     def thaw(self) -> None:
         """Let a frozen child go on."""
-        self._signal_tree(signal.SIGCONT)
+        self._set_still(False)
 
-    def _signal_tree(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, number)
-        for pid in _descendants_of(self.pid):  # compilers and whatever else left the process group
+    def _set_still(self, still: bool) -> None:
+        if self._group:
+            self._group.freeze(still)
+            return
+        for pid in self.pids():  # compilers and whatever else left the process group are among them
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
+                os.kill(pid, signal.SIGSTOP if still else signal.SIGCONT)
+
+    def pids(self) -> set[int]:
+        """The child and all that descend from it, orphans that fell to this process included."""
+        if self._group and (members := self._group.pids()):
+            return members
+        strays = set[int]()
+        if not self._plan.trusted:
+            strays = processes.children_of(os.getpid()) - self._others - _ours
+        roots = {self.pid, *strays}
+        return roots.union(*(processes.descendants_of(pid) for pid in roots))
+
+    def end_helpers(self) -> None:
+        """Kill every process of its tree but the child itself, compile workers for example."""
+        filters.end_helpers(self.pid, self.pids(), self._wrapped)
+
+    def unsealed(self) -> str:
+        """Why the tree of a sealed child cannot be trusted not to start programs, empty if it can."""
+        return filters.missing(self.pid, self.pids(), self._wrapped)
+
+    @property
+    def _wrapped(self) -> bool:
+        return Claim.PROCESSES in self._plan.level.claims
 
     def ending(self) -> str:
         """How the process ended, in words, waiting shortly for it."""
@@ -185,13 +217,31 @@ class Child:
         parts = [f"--- {name} ---\n{text}" for name, tail in self._logs if (text := tail.text().strip())]
         return "\n".join(parts)
 
-    def kill(self) -> None:
-        """Kill the process group, wait for it and remove its folder; may be called again."""
+    def end(self) -> None:
+        """Kill all its processes and wait until they are gone."""
+        if self._group:
+            self._group.kill()
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
+        deadline = time.monotonic() + _END_SECONDS
+        while left := {pid for pid in self.pids() if processes.held(pid).alive}:
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.002)
         self._process.kill()
         self._process.wait()
+
+    def kill(self) -> None:
+        """End it and remove its folder; may be called again."""
+        if self.pid in _ours:
+            self.end()
+        _ours.discard(self.pid)
         self._sock.close()
+        if self._group:
+            self._group.close()
         for _, tail in self._logs:
             tail.text()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -203,54 +253,20 @@ def folder_prefix() -> str:
 
 
 def sweep() -> None:
-    """Remove temporary folders that a judge which no longer lives left behind."""
+    """Remove temporary folders and control groups that a judge which no longer lives left behind."""
     for path in Path(tempfile.gettempdir()).glob("pike-*-*"):
         owner = path.name.split("-")[1]
         if owner.isdigit() and not Path(f"/proc/{owner}").exists():
             shutil.rmtree(path, ignore_errors=True)
+    cgroup.sweep()
 
 
-def become_subreaper() -> None:
-    """Make orphans of our children ours, so that `kill_strays` finds them; for a process that owns its children."""
-    pr_set_child_subreaper = 36
-    ctypes.CDLL(None).prctl(pr_set_child_subreaper, 1, 0, 0, 0)
-
-
-def kill_strays(keep: set[int]) -> int:
-    """Kill every child of this process that is not in `keep` (orphans of a candidate that left its group).
-
-    Returns:
-        How many were killed.
-    """
-    killed = 0
-    deadline = time.monotonic() + 5.0
-    while (strays := _children().get(os.getpid(), set()) - keep) and time.monotonic() < deadline:
-        for pid in strays:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, 0)
-            killed += 1
-    return killed
-
-
-def _children() -> dict[int, set[int]]:
-    """Every process of the machine under its parent."""
-    found: dict[int, set[int]] = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            with contextlib.suppress(OSError, IndexError):
-                stat = Path(f"/proc/{entry}/stat").read_text()
-                found.setdefault(int(stat.rpartition(")")[2].split()[1]), set()).add(int(entry))
-    return found
-
-
-def _descendants_of(ancestor: int) -> set[int]:
-    children, found, frontier = _children(), set[int](), {ancestor}
-    while frontier:
-        frontier = {child for pid in frontier for child in children.get(pid, ())} - found
-        found |= frontier
-    return found
+def _group(limits: Limits) -> cgroup.Group | None:
+    place = cgroup.find()
+    name = f"{folder_prefix()}{next(_numbers)}"
+    with contextlib.suppress(OSError):
+        return cgroup.Group(place, name, limits.memory_bytes, limits.processes * THREADS_PER_PROCESS) if place else None
+    return None
 
 
 def search_path() -> str:
@@ -258,17 +274,11 @@ def search_path() -> str:
     return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
 
-def _python_places() -> tuple[str, ...]:
-    package = str(Path(__file__).parents[1])
-    paths = [path for path in sys.path if path and os.path.isdir(path)]
-    return tuple(dict.fromkeys([sys.prefix, sys.base_prefix, *paths, package]))
-
-
 def _environment(folder: Path) -> dict[str, str]:
     """An allow-list; every cache and home lies in the child's own folder, so nothing survives it."""
     kept = {name: os.environ[name] for name in _ALLOWED_ENVIRONMENT if name in os.environ}
     caches = folder / "caches"
-    for part in ("tmp", "inductor", "triton", "extensions", "cuda"):
+    for part in ("tmp", "shm", "inductor", "triton", "extensions", "cuda"):
         (caches / part).mkdir(parents=True)
     cores = len(os.sched_getaffinity(0))
     return kept | {

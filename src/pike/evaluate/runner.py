@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from pike.core.evaluation import Status
+from pike.evaluate import filters
 from pike.evaluate.child import regions
 from pike.evaluate.child.layout import Layout, take_apart, views
 from pike.evaluate.child.stub import MapOrder
@@ -75,6 +76,7 @@ class Runner:
         self.device = device
         self.allowance = allowance
         self._flush = _flush_buffer(device)
+        self._sealed = False
 
     def order(self, command: Command, body: Any = None, on_broken: Status = Status.RUNTIME_ERROR,
               fds: tuple[int, ...] = ()) -> Up:  # fmt: skip
@@ -93,6 +95,7 @@ class Runner:
         stopped = [0.0]
 
         def on_wait() -> float:
+            self._look()
             stopped.append(self._make_way())
             return stopped[-1]
 
@@ -138,6 +141,7 @@ class Runner:
         Raises:
             Refused: the call failed, or it changed its inputs.
         """
+        self._look()
         count = packed.numel() // self._inputs.nbytes
         source = self._source.tensor[: packed.numel()]
         target = self._target.tensor[: count * self._outputs.nbytes]
@@ -165,6 +169,20 @@ class Runner:
         """The output tensors of the last hand-over's first input, or of an earlier snapshot."""
         return [view.clone() for view in views(self._snapshot if snapshot is None else snapshot, self._outputs)]
 
+    def seal(self) -> None:
+        """Building is over: helpers end, and from now on the child starts no program; may be called again.
+
+        Raises:
+            Refused: the kernel's own account says that the filter does not hold everywhere.
+        """
+        if self._sealed or not filters.work():
+            return
+        self.child.end_helpers()
+        self.order(Command.SEAL, None, Status.SANDBOX_VIOLATION)
+        if problem := self.child.unsealed():
+            raise Refused(Status.SANDBOX_VIOLATION, problem)
+        self._sealed = True
+
     def close(self) -> None:
         """Kill the child and give the shared memory back."""
         self.child.kill()
@@ -172,6 +190,12 @@ class Runner:
             if hasattr(self, region):
                 getattr(self, region).close()
                 delattr(self, region)
+
+    def _look(self) -> None:
+        """End a child whose tree uses too much; the look itself is taken on both sides alike, outside the clock."""
+        if reason := self.child.watch.breach():
+            self.child.end()
+            raise Refused(Status.RESOURCE_LIMIT, reason)
 
     def _settle(self) -> None:
         if self.device.type == "cuda":

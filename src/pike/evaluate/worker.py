@@ -18,7 +18,8 @@ from pike.core.codec import decode, encode
 from pike.core.errors import UserError
 from pike.core.evaluation import EvaluationRequest
 from pike.evaluate.judge import Judge
-from pike.evaluate.launch import become_subreaper, kill_strays, sweep
+from pike.evaluate.launch import sweep
+from pike.evaluate.processes import become_subreaper, kill_strays
 
 
 def main() -> None:

@@ -1,12 +1,14 @@
 """The child process: a loop that obeys the judge until it is told to leave or the judge is gone.
 
-Started as `python -m pike.evaluate.child SOCKET_FD NONCE_HEX MEMORY_BYTES FILE_BYTES`. Knows how a failure becomes
-a reply code; its words go to stderr, which the judge keeps. Does not decide anything.
+Started as `python -m pike.evaluate.child SOCKET_FD NONCE_HEX MEMORY_BYTES FILE_BYTES FILTER EXPENDABLE`. Knows how a
+failure becomes a reply code; its words go to stderr, which the judge keeps. Does not decide anything.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import os
 import resource
 import signal
 import socket
@@ -16,6 +18,7 @@ from typing import Any
 
 import torch
 
+from pike.evaluate.child import seccomp
 from pike.evaluate.child.layout import ContractBroken
 from pike.evaluate.child.stub import Stub
 from pike.evaluate.child.wire import Command, Reply, Up, WireClosed, receive_down, send_up
@@ -31,6 +34,11 @@ def main() -> None:
     sock.set_inheritable(False)
     nonce = bytes.fromhex(sys.argv[2])
     _limit(int(sys.argv[3]), int(sys.argv[4]))
+    if int(sys.argv[5]):
+        judge = os.getppid()
+        seccomp.install(seccomp.from_the_start((judge, -judge, -1)))
+    if int(sys.argv[6]):
+        _die_first()
     del sys.argv[1:]
     stub = Stub()
     while True:
@@ -71,6 +79,8 @@ def _obey(stub: Stub, command: Command, body: Any, fds: tuple[int, ...]) -> tupl
         return 0, stub.load(body)
     elif command is Command.MAP:
         stub.map(body, fds)
+    elif command is Command.SEAL:
+        seccomp.install(seccomp.once_built())
     return 0, 0
 
 
@@ -95,6 +105,12 @@ def _limit(memory_bytes: int, file_bytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     if file_bytes:
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
+
+
+def _die_first() -> None:
+    """Where the machine runs out of memory, the kernel takes this process and not the judge."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
 
 
 def _die_with_parent() -> None:

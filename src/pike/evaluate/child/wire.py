@@ -36,6 +36,8 @@ class Command(enum.IntEnum):
     EXIT = 6
     HELLO = 7
     """Answer once ready for BUILD."""
+    SEAL = 8
+    """Building is over: from now on no program starts."""
 
 
 class Reply(enum.IntEnum):

@@ -6,7 +6,7 @@ level is one file, listed once in `choice`.
 
 from pike.evaluate.sandbox.bubblewrap import Bubblewrap
 from pike.evaluate.sandbox.choice import LEVELS, choose
-from pike.evaluate.sandbox.level import Cell, SandboxLevel
+from pike.evaluate.sandbox.level import Cell, Claim, SandboxLevel
 from pike.evaluate.sandbox.process import BareProcess
 
-__all__ = ["LEVELS", "BareProcess", "Bubblewrap", "Cell", "SandboxLevel", "choose"]
+__all__ = ["LEVELS", "BareProcess", "Bubblewrap", "Cell", "Claim", "SandboxLevel", "choose"]

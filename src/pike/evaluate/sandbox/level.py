@@ -6,7 +6,18 @@ Knows what a level is given (a cell: folders, limits) and what it must say about
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
+
+
+class Claim(StrEnum):
+    """What a level may promise; the words are those of `not enforced` in the verdict."""
+
+    NETWORK = "network"
+    FILES = "reading the user's files"
+    READ_ONLY = "writing outside its own folder"
+    PROCESSES = "seeing other processes"
+    SIGNALS = "signals to other processes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,14 +25,21 @@ class Cell:
     """What one child may see and use.
 
     Attributes:
-        workdir: its own folder, the only place it may write to.
-        readable: files and folders it must be able to read (Python, torch, weights).
+        workdir: its own folder, the only place it may write to. `caches/tmp` and `caches/shm` in it exist and stand
+            for `/tmp` and `/dev/shm` where the level has its own.
+        readable: files and folders it must be able to read (weights, a live module's payload).
         cuda: whether it needs the GPU's device files.
+        importable: folders from which it must be able to import; only what `import` can find in them is needed.
+        hidden: files that it must not read, wherever they lie.
+        filter_fd: descriptor of a compiled system call filter for levels that install it themselves, None for none.
     """
 
     workdir: str
     readable: tuple[str, ...]
     cuda: bool
+    importable: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    filter_fd: int | None = None
 
 
 class SandboxLevel(Protocol):
@@ -33,8 +51,13 @@ class SandboxLevel(Protocol):
         ...
 
     @property
-    def not_enforced(self) -> str:
-        """What this level does not stop, for the verdict and `pike doctor`."""
+    def claims(self) -> frozenset[Claim]:
+        """What this level promises by itself; limits, filter and clean-up come on top in every level."""
+        ...
+
+    @property
+    def filters(self) -> bool:
+        """Whether the level installs `Cell.filter_fd`; otherwise the child does, before it imports a candidate."""
         ...
 
     def obstacle(self) -> str:

@@ -1,18 +1,20 @@
-"""The weakest level: a process of its own with resource limits, which every machine offers.
+"""The weakest level: a process of its own, which every machine offers.
 
-Knows that nothing is wrapped. Resource limits, environment and killing are the launcher's and hold in every level.
+Knows that nothing is wrapped. Limits, environment, system call filter and killing are the launcher's and hold in
+every level; the network is out of reach because the filter allows no sockets but local ones.
 """
 
 from __future__ import annotations
 
-from pike.evaluate.sandbox.level import Cell
+from pike.evaluate.sandbox.level import Cell, Claim
 
 
 class BareProcess:
     """No wrapping at all."""
 
     name = "process"
-    not_enforced = "network, reading and writing of the user's files, other processes"
+    claims: frozenset[Claim] = frozenset()
+    filters = False
 
     def obstacle(self) -> str:
         """Never an obstacle."""

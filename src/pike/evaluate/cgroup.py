@@ -1,0 +1,133 @@
+"""A control group (version 2) for each child, where this process may make one.
+
+Knows how to find a place for groups, to put a command into one, to freeze and kill everything in it at once, and which
+limits hold there. Without such a place everything here is absent (None) and the callers fall back to signals and
+samples. Does not know what runs in a group.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+_JOIN = 'echo 0 >"$0" 2>/dev/null; exec "$@"'
+_GONE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where groups can be made.
+
+    Attributes:
+        folder: the group under which ours are made.
+        memory: the kernel limits memory there.
+        tasks: the kernel limits the number of processes and threads there.
+    """
+
+    folder: Path
+    memory: bool
+    tasks: bool
+
+
+class Group:
+    """One group; every process started through `joining`, and all that descend from it, are in it for good."""
+
+    def __init__(self, place: Place, name: str, memory_bytes: int, tasks: int) -> None:
+        self.path = place.folder / name
+        self.path.mkdir()
+        if place.memory and memory_bytes:
+            self._write("memory.max", memory_bytes)
+            self._write("memory.swap.max", 0)
+            self._write("memory.oom.group", 1)
+        if place.tasks and tasks:
+            self._write("pids.max", tasks)
+
+    def joining(self, argv: list[str]) -> list[str]:
+        """`argv`, run by a shell that joins the group first."""
+        return ["/bin/sh", "-c", _JOIN, str(self.path / "cgroup.procs"), *argv]
+
+    def pids(self) -> set[int]:
+        """The processes in it."""
+        with contextlib.suppress(OSError):
+            return {int(pid) for pid in (self.path / "cgroup.procs").read_text().split()}
+        return set()
+
+    def freeze(self, still: bool) -> None:
+        """Stop all of it, or let it go on."""
+        self._write("cgroup.freeze", int(still))
+
+    def kill(self) -> None:
+        """Kill all of it at once; no fork escapes."""
+        self._write("cgroup.kill", 1)
+
+    def close(self) -> None:
+        """Kill and remove it."""
+        self.kill()
+        deadline = time.monotonic() + _GONE_SECONDS
+        while self.path.exists() and time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                self.path.rmdir()
+                return
+            time.sleep(0.002)
+
+    def _write(self, name: str, value: int) -> None:
+        with contextlib.suppress(OSError):
+            (self.path / name).write_text(str(value))
+
+
+@functools.cache
+def find() -> Place | None:
+    """The best place for groups, None where this process may not make any (tried once, then remembered)."""
+    own = _own()
+    if own is None:
+        return None
+    with contextlib.suppress(OSError):  # works at the root, and where no process is in the way
+        (own / "cgroup.subtree_control").write_text("+memory +pids")
+    places = [place for folder in (own, own.parent) if (place := _tried(folder)) is not None]
+    return max(places, key=lambda place: place.memory + place.tasks, default=None)
+
+
+def sweep(prefix: str = "pike-") -> None:
+    """Kill and remove groups of judges that no longer live."""
+    place = find()
+    for path in place.folder.glob(f"{prefix}*-*") if place else ():
+        owner = path.name.split("-")[1]
+        if owner.isdigit() and not Path(f"/proc/{owner}").exists():
+            group = Group.__new__(Group)
+            group.path = path
+            group.close()
+
+
+def _own() -> Path | None:
+    with contextlib.suppress(OSError, StopIteration, ValueError):
+        lines = Path("/proc/self/mountinfo").read_text().splitlines()
+        mount = next(line.split()[4] for line in lines if line.partition(" - ")[2].startswith("cgroup2 "))
+        name = next(line[3:] for line in Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::"))
+        path = Path(mount, name.lstrip("/"))
+        return path if path.is_dir() else None
+    return None
+
+
+def _tried(folder: Path) -> Place | None:
+    """What a group in `folder` offers, None unless a process can really join one."""
+    if not (folder / "cgroup.procs").exists():
+        return None
+    probe = folder / f"pike-{os.getpid()}-probe"
+    try:
+        group = Group(Place(folder, False, False), probe.name, 0, 0)
+    except OSError:
+        return None
+    try:
+        if not (probe / "cgroup.kill").exists() or not (probe / "cgroup.freeze").exists():
+            return None
+        seen = subprocess.run(group.joining(["cat", "/proc/self/cgroup"]), capture_output=True, text=True, check=False)
+        if f"/{probe.name}\n" not in seen.stdout:
+            return None
+        return Place(folder, (probe / "memory.max").exists(), (probe / "pids.max").exists())
+    finally:
+        group.close()

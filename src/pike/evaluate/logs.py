@@ -1,0 +1,38 @@
+"""What a child prints: read all of it so that the writer never blocks, keep the head and the tail.
+
+Knows streams and how much of them is kept. Does not know what the words mean.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from typing import IO
+
+_HEAD_BYTES = 4_000
+_TAIL_BYTES = 10_000
+
+
+class Tail:
+    """The head and the tail of one stream."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream, self._head, self._tail, self._lost = stream, b"", b"", 0
+        self._thread = threading.Thread(target=self._drain, daemon=True)
+        self._thread.start()
+
+    def text(self, wait_seconds: float = 0.05) -> str:
+        """What was written so far; waits shortly, because the child's last words may still be in the pipe."""
+        self._thread.join(wait_seconds)
+        gap = f"\n[... {self._lost} bytes left out ...]\n".encode() if self._lost else b""
+        return (self._head + gap + self._tail).decode(errors="replace")
+
+    def _drain(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            while part := os.read(self._stream.fileno(), 65536):
+                room = _HEAD_BYTES - len(self._head)
+                self._head += part[: max(room, 0)]
+                kept = self._tail + part[max(room, 0) :]
+                self._lost += max(len(kept) - _TAIL_BYTES, 0)
+                self._tail = kept[-_TAIL_BYTES:]
