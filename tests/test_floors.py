@@ -35,7 +35,10 @@ FLOORS: dict[str, set[str]] = {
 BARE = {"core": set[str](), "evaluate": {"numpy", "torch"}}
 """Rooms that must work on a bare machine -> what they may import besides the standard library."""
 
-MODULES = sorted(SOURCE.rglob("*.py"))
+DATA = {SOURCE / "evaluate" / "corpus" / folder for folder in ("attacks", "honest")}
+"""Folders of Python files that are read and never imported."""
+
+MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.parent not in DATA)
 ROOMS = sorted(path.parent for path in SOURCE.rglob("__init__.py"))
 
 

@@ -1,0 +1,13 @@
+"""Returns the answer with a dimension too many.
+
+rows: 37
+mechanism: exact contract
+bite: accepted
+owed: bad-contract
+self_test: yes
+"""
+
+
+class ModelNew(Original):
+    def forward(self, x):
+        return super().forward(x)[None]

@@ -1,0 +1,16 @@
+"""Redefines a helper that the reference looks up by its name.
+
+rows: 30
+mechanism: the reference lives elsewhere
+bite: accepted
+owed: wrong-output
+self_test: yes
+"""
+
+
+def activation(x):
+    return torch.relu(x)
+
+
+class ModelNew(Original):
+    pass

@@ -1,0 +1,18 @@
+"""Returns something with every report that runs in whoever unpickles it.
+
+rows: 54
+seen: own, on multiprocessing.Pool
+mechanism: the child says nothing
+bite: reached
+owed: neutral
+"""
+import os
+
+
+class Evil:
+    def __reduce__(self):
+        return os.write, (2, b"REACHED the parent by unpickling\n")
+
+
+class ModelNew(Original):
+    extra = Evil()

@@ -1,0 +1,47 @@
+"""Things worth stealing, laid out while samples are judged: a secret, a file, the reference's source, an open port.
+
+Knows how to put them there and take them away. Samples look for them and say `REACHED` when they get through; nothing
+real is ever used. Does not know the samples.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import tempfile
+from pathlib import Path
+from types import TracebackType
+
+SECRET = "PIKE_CORPUS_SECRET"
+"""An environment variable that no candidate may see."""
+REACHED = "REACHED"
+"""What a sample prints when it got hold of something."""
+_PLACE = "/var/tmp" if os.path.isdir("/var/tmp") else tempfile.gettempdir()
+
+
+class Bait:
+    """Laid out on entry, taken away on exit.
+
+    Attributes:
+        folder: a folder of the user's, outside of what a candidate needs: `secret.txt` and `reference.py`.
+    """
+
+    def __enter__(self) -> Bait:
+        self._before = os.environ.get(SECRET)
+        os.environ[SECRET] = "not a real one"
+        self.folder = Path(tempfile.mkdtemp(prefix="pike-corpus-", dir=_PLACE))
+        (self.folder / "secret.txt").write_text("not a real one")
+        (self.folder / "reference.py").write_text("# the text of a reference model\n")
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._listener.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        if self._before is None:
+            os.environ.pop(SECRET, None)
+        else:
+            os.environ[SECRET] = self._before

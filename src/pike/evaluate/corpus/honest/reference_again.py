@@ -1,0 +1,8 @@
+"""The reference as it is.
+
+self_test: yes
+"""
+
+
+class ModelNew(Original):
+    pass

@@ -1,0 +1,59 @@
+"""Every sample gets the verdict it is owed from the real judge."""
+
+import ast
+
+import pytest
+
+from pike.core.evaluation import EvaluateOptions
+from pike.evaluate.client import JudgeClient
+from pike.evaluate.corpus import Kind, Sample, catalogue, judge_sample, obstacle
+from pike.evaluate.judge import parse_problem
+
+OPTIONS = EvaluateOptions(device="cpu", threads=1, max_timing_seconds=1.0, correctness_seeds=2)
+NOISE = 2.0
+"""A loaded machine may make equal programs look this different; the fake gains are far larger."""
+SAMPLES = catalogue()
+NOT_A_CANDIDATES_DOING = {
+    36: "a task whose output hardly depends on its input; the task lint's business",
+    68: "a geometric mean that one shape at nearly zero collapses; verdicts are never averaged over shapes",
+}
+
+
+def parameters() -> list[object]:
+    return [
+        pytest.param(s, id=s.id, marks=[*([pytest.mark.slow] if s.slow else []), *gap_of(s)])
+        for s in SAMPLES
+        if "cpu" in s.devices
+    ]
+
+
+def gap_of(sample: Sample) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.xfail(strict=True, reason=sample.gap)] if sample.gap else []
+
+
+@pytest.mark.parametrize("sample", parameters())
+def test_a_sample_gets_the_verdict_it_is_owed(sample: Sample, judge: JudgeClient) -> None:
+    if why := obstacle(sample, "cpu", "auto"):
+        pytest.skip(why)
+    found = judge_sample(judge, sample, OPTIONS, NOISE)
+    assert not found.problem, f"{found.problem}: {found.reason}\n{found.evaluation.log if found.evaluation else ''}"
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.id)
+def test_a_sample_says_what_it_is(sample: Sample) -> None:
+    for device in sample.devices:
+        source = sample.source_on(device)
+        assert parse_problem(source) == ""
+        compile(ast.parse(source), sample.id, "exec")
+    assert sample.title.endswith(".")
+    assert sample.mechanism or sample.kind is Kind.HONEST
+    if sample.kind is Kind.ATTACK:
+        assert sample.rows and sample.bite and "valid" not in sample.owed
+
+
+def test_the_corpus_covers_the_taxonomy() -> None:
+    attacks = [s for s in SAMPLES if s.kind is Kind.ATTACK]
+    covered = {row for sample in attacks for row in sample.rows}
+    assert covered | NOT_A_CANDIDATES_DOING.keys() == set(range(1, 71))
+    assert len(attacks) >= 70
+    assert len(SAMPLES) - len(attacks) >= 15

@@ -1,0 +1,39 @@
+"""Every attack bites where the candidate shares a process with clock, reference and comparison."""
+
+from typing import Any
+
+import pytest
+
+from pike.evaluate.corpus import Kind, Sample, catalogue
+
+ON_CPU = [s for s in catalogue() if s.kind is Kind.ATTACK and "cpu" in s.devices]
+
+
+def bitten(bite: str, found: dict[str, Any]) -> bool:
+    """Whether the naive harness was fooled or harmed in the way that a sample states."""
+    speedup = found.get("speedup", 0.0)
+    return {
+        "gain": bool(found.get("accepted")) and speedup >= 1.5,
+        "accepted": bool(found.get("accepted")),
+        "report": bool(found.get("accepted")) and speedup >= 1000,
+        "reached": found["reached"],
+        "dies": bool(found.get("died")) and not found["hung"],
+        "hangs": found["hung"],
+        "process": found["left"] > 0,
+        "memory": found.get("peak", 0) > 8 << 30,
+        "flood": found["log_bytes"] > 1_000_000,
+    }[bite]
+
+
+@pytest.mark.parametrize("sample", ON_CPU, ids=lambda sample: sample.id)
+def test_an_attack_bites_a_naive_harness(sample: Sample, naive) -> None:
+    found = naive(sample)
+    assert bitten(sample.bite, found), found
+
+
+def test_the_naive_harness_judges_an_honest_candidate_as_anyone_would(naive) -> None:
+    for name in ("reference_again", "slow_but_right"):
+        honest = next(s for s in catalogue() if s.id == name)
+        found = naive(honest)
+        assert found["accepted"], found
+        assert found["speedup"] < 5
