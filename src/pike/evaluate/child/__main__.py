@@ -36,7 +36,7 @@ def main() -> None:
     _limit(int(sys.argv[3]), int(sys.argv[4]))
     if int(sys.argv[5]):
         judge = os.getppid()
-        seccomp.install(seccomp.from_the_start((judge, -judge, -1)))
+        seccomp.install(seccomp.from_the_start({judge, -judge, -os.getpgid(judge), -1}))
     if int(sys.argv[6]):
         _die_first()
     del sys.argv[1:]
