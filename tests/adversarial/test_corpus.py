@@ -10,7 +10,7 @@ from pike.evaluate.corpus import Kind, Sample, catalogue, judge_sample, obstacle
 from pike.evaluate.judge import parse_problem
 
 OPTIONS = EvaluateOptions(device="cpu", threads=1, max_timing_seconds=1.0, correctness_seeds=2)
-NOISE = 2.0
+NOISE = 3.0
 """A loaded machine may make equal programs look this different; the fake gains are far larger."""
 SAMPLES = catalogue()
 NOT_A_CANDIDATES_DOING = {

@@ -15,13 +15,14 @@ from pathlib import Path
 from pike.core.evaluation import Effort, Precision
 from pike.core.task import Task
 from pike.evaluate.corpus.tasks import original_of, task_of
+from pike.evaluate.sandbox import Claim
 
 NEUTRAL = "neutral"
 """Owed verdict: accepted at its true time, without a gain."""
 REFUSED = "refused"
 """Owed verdict: any status but `valid` and `infra-error`."""
 _NAMES = {
-    "rows", "seen", "task", "devices", "bite", "owed", "mechanism", "precision", "effort", "sandbox", "timeout",
+    "rows", "seen", "task", "devices", "bite", "owed", "mechanism", "precision", "effort", "needs", "timeout",
     "memory_gib", "runs", "harness", "gap", "self_test", "slow", "label",
 }  # fmt: skip
 
@@ -51,7 +52,7 @@ class Sample:
         owed: statuses it may get, `neutral` and `refused` among them.
         precision: the arithmetic that is declared for it.
         effort: how much judging it takes until the owed verdict is certain.
-        sandbox: the weakest level at which the owed verdict is promised.
+        needs: what the sandbox must claim for the owed verdict to be promised, None for nothing.
         timeout_seconds: the candidate's own time.
         memory_bytes: limit on host memory, 0 for the judge's own.
         runs: how often it must be judged before it shows anything (persistence).
@@ -75,7 +76,7 @@ class Sample:
     owed: tuple[str, ...] = ("valid",)
     precision: Precision = Precision.SAME
     effort: Effort = Effort.SEARCH
-    sandbox: str = "process"
+    needs: Claim | None = None
     timeout_seconds: float = 120.0
     memory_bytes: int = 0
     runs: int = 1
@@ -124,7 +125,7 @@ def _read(path: Path, kind: Kind) -> Sample:
         owed=_list(header.get("owed", "valid")),
         precision=Precision(header.get("precision", "same")),
         effort=Effort(header.get("effort", "search")),
-        sandbox=header.get("sandbox", "process"),
+        needs=Claim[header["needs"].upper()] if "needs" in header else None,
         timeout_seconds=float(header.get("timeout", 120)),
         memory_bytes=int(header.get("memory_gib", 0)) << 30,
         runs=int(header.get("runs", 1)),

@@ -13,7 +13,7 @@ from pike.core.evaluation import EvaluateOptions, Evaluation, EvaluationRequest,
 from pike.evaluate.client import JudgeClient
 from pike.evaluate.corpus.bait import REACHED
 from pike.evaluate.corpus.catalogue import NEUTRAL, REFUSED, Sample
-from pike.evaluate.sandbox import LEVELS, choose
+from pike.evaluate.sandbox import choose
 
 TASK_REFUSED = "task-refused"
 """What a sample got where the task itself was refused."""
@@ -53,9 +53,9 @@ def obstacle(sample: Sample, device: str, sandbox: str) -> str:
     kind = device.partition(":")[0]
     if kind not in sample.devices:
         return f"needs {' or '.join(sample.devices)}"
-    names = [level.name for level in LEVELS]
-    if sample.sandbox in names and names.index(choose(sandbox).name) > names.index(sample.sandbox):
-        return f"promised from the sandbox level {sample.sandbox} on"
+    level = choose(sandbox)
+    if sample.needs is not None and sample.needs not in level.claims:
+        return f"the sandbox level {level.name} does not promise: {sample.needs.value}"
     return ""
 
 
@@ -97,6 +97,8 @@ def problem(sample: Sample, found: Evaluation, most_gain: float = _NO_GAIN) -> s
     if found.status is not Status.VALID:
         refused = REFUSED in sample.owed and found.status is not Status.INFRA_ERROR
         return "" if refused or found.status.value in sample.owed else f"{found.status.value} instead of {owed}"
+    if sample.label and sample.label not in found.labels:
+        return f"accepted without the label {sample.label}"
     if "valid" in sample.owed:
         return ""
     if NEUTRAL not in sample.owed:

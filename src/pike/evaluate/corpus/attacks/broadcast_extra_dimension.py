@@ -4,7 +4,6 @@ rows: 37
 mechanism: exact contract
 bite: accepted
 owed: bad-contract
-self_test: yes
 """
 
 

@@ -2,7 +2,7 @@
 
 rows: 61
 mechanism: network
-sandbox: bubblewrap
+needs: network
 bite: reached
 owed: neutral
 self_test: yes

@@ -5,7 +5,6 @@ seen: kernelbench.com's trusted_entrypoint.py, pygpubench PR 15
 mechanism: the child says nothing
 bite: accepted
 owed: runtime-error
-self_test: yes
 """
 import os
 

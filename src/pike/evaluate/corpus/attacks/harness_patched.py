@@ -4,7 +4,6 @@ rows: 11, 10
 mechanism: compared in another process
 bite: gain
 owed: wrong-output, bad-contract
-self_test: yes
 """
 import sys
 

@@ -2,7 +2,7 @@
 
 rows: 57
 mechanism: processes
-sandbox: bubblewrap
+needs: signals
 bite: dies
 owed: refused, neutral
 """

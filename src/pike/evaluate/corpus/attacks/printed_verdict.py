@@ -4,7 +4,6 @@ rows: 50, 53
 mechanism: the child says nothing
 bite: report
 owed: neutral, build-error, runtime-error
-self_test: yes
 """
 import json
 import os

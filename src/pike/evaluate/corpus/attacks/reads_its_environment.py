@@ -5,7 +5,6 @@ seen: openevolve 481
 mechanism: environment
 bite: reached
 owed: neutral
-self_test: yes
 """
 import os
 import sys

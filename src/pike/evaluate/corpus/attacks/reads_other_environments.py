@@ -3,7 +3,7 @@
 rows: 56
 seen: kernelbot's cheat-rng
 mechanism: processes
-sandbox: bubblewrap
+needs: processes
 bite: reached
 owed: neutral
 """

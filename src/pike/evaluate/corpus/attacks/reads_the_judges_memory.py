@@ -3,7 +3,7 @@
 rows: 13, 52
 seen: pygpubench's exploits (ptrace)
 mechanism: processes
-sandbox: bubblewrap
+needs: processes
 bite: reached
 owed: refused, neutral
 """

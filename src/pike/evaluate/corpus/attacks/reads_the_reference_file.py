@@ -2,7 +2,7 @@
 
 rows: 29, 56
 mechanism: files
-sandbox: bubblewrap
+needs: files
 bite: reached
 owed: neutral
 self_test: yes

@@ -2,7 +2,7 @@
 
 rows: 56, 61
 mechanism: files
-sandbox: bubblewrap
+needs: files
 bite: reached
 owed: neutral
 """

@@ -4,7 +4,6 @@ rows: 30
 mechanism: the reference lives elsewhere
 bite: accepted
 owed: wrong-output
-self_test: yes
 """
 
 

@@ -3,7 +3,6 @@
 rows: 61
 seen: pygpubench's seccomp filter
 mechanism: programs
-sandbox: bubblewrap
 bite: reached
 owed: refused, neutral
 self_test: yes

@@ -3,7 +3,7 @@
 rows: 62
 seen: pygpubench (replace_torch)
 mechanism: files
-sandbox: bubblewrap
+needs: read_only
 bite: reached
 owed: neutral
 self_test: yes

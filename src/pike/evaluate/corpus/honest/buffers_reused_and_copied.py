@@ -1,4 +1,6 @@
 """Works in buffers that it keeps, and returns a new tensor.
+
+self_test: yes
 """
 
 

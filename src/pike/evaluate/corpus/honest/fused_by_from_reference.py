@@ -1,4 +1,6 @@
 """Folds the normalisation's scale into the linear layer behind it, by from_reference.
+
+self_test: yes
 """
 
 

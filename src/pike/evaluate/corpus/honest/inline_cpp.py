@@ -1,7 +1,6 @@
 """Compiles a C++ function with g++ while it is imported and calls it on raw pointers.
 
 devices: cpu
-self_test: yes
 """
 import ctypes
 import subprocess
