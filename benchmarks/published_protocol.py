@@ -1,9 +1,9 @@
 """One evaluation by the published protocol: a cold process that holds the device from load to exit.
 
 Run by `evaluations_per_hour.py` as `python published_protocol.py TASK CANDIDATE DEVICE LOCK`. CANDIDATE may be TASK
-itself, which times the reference. One input, allclose at 1e-2, one second of warm-up, five of repetition; prints a line
-when it has the device, then one JSON object. It shares its process with the candidate and believes it; that is what it is
-compared for.
+itself, which times the reference. One input, allclose at 1e-2, one second of warm-up, five of repetition; prints a
+line when it has the device, then one JSON object. It shares its process with the candidate and believes it; that is
+what it is compared for.
 """
 
 import fcntl
