@@ -32,7 +32,7 @@ def test_another_order_of_summation_passes():
 
 def test_one_bad_row_of_many_does_not_hide():
     honest, native, answer = matmul(rows=4096)
-    error = 8 * 2**-23 * answer[7].square().mean().sqrt()
+    error = 12 * 2**-23 * answer[7].square().mean().sqrt()
     honest[7] = (answer[7] + error * torch.randn(128).sign()).float()
     whole = (honest.double() - answer).square().mean().sqrt()
     assert whole < 2 * (native.double() - answer).square().mean().sqrt()  # over the whole output all is well

@@ -95,6 +95,7 @@ class EvaluateOptions:
         threads: CPU threads for both sides; 0 means all that the judge may use.
         correctness_seeds: how many secret input draws are checked before timing.
         max_timing_seconds: the most wall-clock time spent timing (reference and candidate together).
+        lint: refuse a task on which an answer that needs no model (zeros, a constant, another input's) would pass.
     """
 
     device: str = "auto"
@@ -107,6 +108,7 @@ class EvaluateOptions:
     threads: int = 0
     correctness_seeds: int = 3
     max_timing_seconds: float = 20.0
+    lint: bool = True
 
 
 @dataclass(frozen=True, slots=True)

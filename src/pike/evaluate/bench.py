@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from pike.core.errors import InfraError, UserError
 from pike.core.evaluation import EvaluateOptions, Status
@@ -51,6 +52,11 @@ class Bench:
         self.answers = Answers(self._reference.model, device, options.precision, example)
         self.twin = self._start_twin()
 
+    @property
+    def model(self) -> nn.Module:
+        """The reference in its own precision, on the device."""
+        return self._reference.model
+
     def draw(self, seed: int) -> Inputs:
         """Inputs for one call from a secret seed, made on the device where the task allows it."""
         if self.device.type == "cuda":
@@ -76,8 +82,7 @@ class Bench:
             return None
 
     def nearby(self, inputs: Inputs) -> list[list[torch.Tensor]]:
-        """What the reference returns, at each allowed precision, on inputs a unit in the last place away; new ones
-        each time."""
+        """What the reference returns, at each allowed precision, on new inputs a unit in the last place away."""
         moved = neighbour(inputs, secrets.randbits(63))
         self.twin.call(self.twin.stage(moved))
         return [self.twin.outputs(), *self.answers.variants(moved)]

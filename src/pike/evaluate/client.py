@@ -18,7 +18,9 @@ from typing import Any
 from pike.core.codec import decode, encode
 from pike.core.device import DeviceFacts
 from pike.core.errors import InfraError, UserError
-from pike.core.evaluation import Evaluation, EvaluationRequest
+from pike.core.evaluation import EvaluateOptions, Evaluation, EvaluationRequest
+from pike.core.lint import LintReport
+from pike.core.task import Task
 
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 
@@ -52,6 +54,16 @@ class JudgeClient:
             InfraError: the judge died.
         """
         return decode(DeviceFacts, self._ask({"op": "facts", "device": device}, None)["facts"])
+
+    def lint(self, task: Task, options: EvaluateOptions) -> LintReport:
+        """Whether a task tests anything.
+
+        Raises:
+            UserError: the task or an option cannot be used.
+            InfraError: the judge died.
+        """
+        request = EvaluationRequest(task, "", options)
+        return decode(LintReport, self._ask({"op": "lint", "request": encode(request)}, None)["lint"])
 
     def kill(self) -> None:
         """End the judge at once, from any thread; its children die with it."""

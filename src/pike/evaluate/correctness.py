@@ -3,7 +3,7 @@
 Knows tensors of one call: the candidate's, the reference's own at the declared precision, and the float64 answer.
 Does not know where they came from. The rule (docs/evaluator.md): NaN and infinities exactly where the reference has
 them; integers exact; largest error at most 3 times, rms error at most 2 times what the reference itself makes at the
-declared precision, over the whole output and in the worst row, with a floor of a few units in the last place.
+declared precision; in the worst row at most 3 times its worst row; with a floor of a few units in the last place.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ import torch
 from pike.core.evaluation import OutputError, Tolerance
 from pike.evaluate.rows import Figures, measure, most, scales, times_over, worst_row
 
-_TIMES = Figures(largest=3.0, rms=2.0, row_rms=2.0, row_largest_share=3.0, row_rms_share=2.0)
+_TIMES = Figures(largest=3.0, rms=2.0, row_rms=3.0, row_largest_share=3.0, row_rms_share=3.0)
+"""The worst of many rows is an extreme, like the largest error: twice it would refuse another order of summation now
+and then (benchmarks/false_refusals.py)."""
 _FLOOR_ULPS = Figures(largest=16.0, rms=4.0, row_rms=4.0, row_largest_share=16.0, row_rms_share=4.0)
 _NO_FLOAT64_ULPS = 64.0
 """How much wider the floor is where no float64 answer exists: eager and candidate then differ from each other by both

@@ -26,6 +26,8 @@ from pike.core.evaluation import (
     Timing,
     Weights,
 )
+from pike.core.lint import LintReport
+from pike.core.task import Task
 from pike.evaluate import device as devices
 from pike.evaluate.bench import Bench
 from pike.evaluate.checks import Checks
@@ -35,6 +37,7 @@ from pike.evaluate.child.wire import Command
 from pike.evaluate.holding import not_enforced
 from pike.evaluate.launch import ChildPlan
 from pike.evaluate.lease import Lease
+from pike.evaluate.lint import lint, refuse_trivial
 from pike.evaluate.nursery import Nursery
 from pike.evaluate.runner import Allowance, Refused, Runner
 from pike.evaluate.sandbox import SandboxLevel, choose
@@ -96,6 +99,17 @@ class Judge:
         """
         return devices.facts(devices.resolve(device))
 
+    def lint(self, task: Task, options: EvaluateOptions) -> LintReport:
+        """Whether a task tests anything: trivial answers, and the reference with one part dropped.
+
+        Raises:
+            UserError: the task or an option cannot be used.
+        """
+        device = devices.resolve(options.device)
+        bench = self._bench_for(EvaluationRequest(task, "", replace(options, lint=False)), device)
+        with Lease(str(device)).shared():
+            return lint(bench)
+
     def keep_pids(self) -> set[int]:
         """Processes that belong to the judge and must outlive a candidate."""
         return self._nursery.pids | ({self._bench.twin.child.pid} if self._bench else set())
@@ -108,11 +122,14 @@ class Judge:
         self._bench = self._key = None
 
     def _bench_for(self, request: EvaluationRequest, device: torch.device) -> Bench:
-        key = (request.task, str(device), request.options.precision, request.options.threads)
+        options = request.options
+        key = (request.task, str(device), options.precision, options.threads, options.lint)
         if self._key != key or self._bench is None:
             self.forget()
             with Lease(str(device)).shared():
-                self._bench = Bench(request.task, device, request.options)
+                self._bench = Bench(request.task, device, options)
+                if options.lint:
+                    refuse_trivial(self._bench)
             self._key = key
         return self._bench
 

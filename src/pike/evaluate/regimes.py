@@ -83,7 +83,7 @@ REGIMES = (
     Regime("outliers", _each_float(_outliers), slack=2.0),
     Regime("one-hot rows", _each_float(_one_hot)),
     # Adding equal numbers rounds the same way again and again: two orders of a sum differ by more than chance.
-    Regime("constant rows", _each_float(_constant), slack=4.0),
+    Regime("constant rows", _each_float(_constant), slack=8.0),
 )
 
 neighbour: Callable[[Inputs, int], Inputs] = _each_float(_nudge)

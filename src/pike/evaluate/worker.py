@@ -60,6 +60,8 @@ def _serve(judge: Judge, request: dict[str, Any], channel: TextIO) -> dict[str, 
         if request["op"] == "facts":
             return {"facts": encode(judge.facts(request["device"]))}
         wanted = decode(EvaluationRequest, request["request"])
+        if request["op"] == "lint":
+            return {"lint": encode(judge.lint(wanted.task, wanted.options))}
         return {"evaluation": encode(judge.evaluate(wanted, lambda stage: _send(channel, {"stage": stage})))}
     except UserError as error:
         judge.forget()

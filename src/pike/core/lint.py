@@ -1,0 +1,48 @@
+"""What a task's lint found: which trivial answers the judge would take for right.
+
+Knows the finding as a record. Does not know how it is made (`evaluate.lint`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TrivialAnswer:
+    """One answer that needs no model, or only a part of it.
+
+    Attributes:
+        name: what was answered, for example `zeros` or `without 'layer1.0.relu' (its input instead)`.
+        refused: whether the judge refuses it, as it should.
+        reason: why it was refused, or what its passing says about the task.
+    """
+
+    name: str
+    refused: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LintReport:
+    """All trivial answers that were tried on one task.
+
+    Attributes:
+        task: its id.
+        answers: in the order in which they were tried.
+        untried: how many more there were when the time was up.
+    """
+
+    task: str
+    answers: tuple[TrivialAnswer, ...]
+    untried: int = 0
+
+    @property
+    def passing(self) -> tuple[TrivialAnswer, ...]:
+        """The trivial answers that would be taken for right; none on a task that tests something."""
+        return tuple(answer for answer in self.answers if not answer.refused)
+
+    @property
+    def sound(self) -> bool:
+        """Whether every trivial answer is refused."""
+        return not self.passing

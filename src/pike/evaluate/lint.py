@@ -1,0 +1,178 @@
+"""Does a task test anything: answers that need no model, and the reference with one part dropped, must be refused.
+
+Knows which trivial answers there are and asks the strict error budget about each. Runs in the judge on trusted code
+only; no candidate is involved. Does not know who asks.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+
+from pike.core.errors import UserError
+from pike.core.evaluation import Tolerance
+from pike.core.lint import LintReport, TrivialAnswer
+from pike.evaluate.bench import Bench
+from pike.evaluate.child.layout import take_apart
+from pike.evaluate.correctness import Expected, compare, compare_closely
+from pike.evaluate.dropped import mutants
+from pike.evaluate.reference import Inputs
+
+MOST_SECONDS = 120.0
+_FAR = 1e3
+"""So many times over its budget an answer needs no closer look."""
+_CURES = {
+    "zeros": "its output is zero: check the weights' initialisation",
+    "a constant": "its output hardly depends on anything: check the weights' initialisation",
+    "the mean answer": "its output hardly depends on the input: scale weights or inputs up",
+    "another input's answer": "its output does not depend on the input: draw the inputs at random",
+    "a copied input": "it returns its input: there is nothing to compute",
+    "shuffled rows": "its rows are all alike: scale weights or inputs up",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    inputs: Inputs
+    expected: Expected
+
+
+Answer = Callable[[_Draw, _Draw], list[torch.Tensor] | None]
+
+
+def lint(bench: Bench, most_seconds: float = MOST_SECONDS) -> LintReport:
+    """Every trivial answer; the reference with one part dropped only while there is time."""
+    started = time.monotonic()
+    draws = _drawn(bench), _drawn(bench)
+    found, untried = list(_trivial(bench, draws)), 0
+    for name, outputs in mutants(bench.model, draws[0].inputs, bench.device):
+        if time.monotonic() - started > most_seconds:
+            untried += 1
+        else:
+            found.append(_mutant(bench, draws[0], name, outputs()))
+    return LintReport(bench.task.id, tuple(found), untried)
+
+
+def refuse_trivial(bench: Bench) -> None:
+    """The part that costs two calls of the reference.
+
+    Raises:
+        UserError: a trivial answer would pass; the message says which and what to do.
+    """
+    draws = _drawn(bench), _drawn(bench)
+    if passing := [answer for answer in _trivial(bench, draws) if not answer.refused]:
+        words = "; ".join(f"{answer.name} ({answer.reason})" for answer in passing)
+        raise UserError(
+            f"Task '{bench.task.id}' tests nothing: the judge would accept {words}. "
+            "Repair the task, or judge it as it is with --set evaluate.lint=false"
+        )
+
+
+def _drawn(bench: Bench) -> _Draw:
+    inputs = bench.draw(secrets.randbits(63))
+    return _Draw(inputs, bench.expected(inputs))
+
+
+def _trivial(bench: Bench, draws: tuple[_Draw, _Draw]) -> Iterator[TrivialAnswer]:
+    """Each cheap answer; it counts as refused if it is wrong for one of the two inputs."""
+    if not any(native.numel() for native in draws[0].expected.native):
+        return
+    for name, answer in _ANSWERS.items():
+        wrong = ""
+        for this, other in (draws, draws[::-1]):
+            outputs = answer(this, other)
+            wrong = wrong or (_wrong(bench, this, outputs) if outputs is not None else "does not fit")
+        yield TrivialAnswer(name, bool(wrong), wrong or _CURES[name])
+
+
+def _mutant(bench: Bench, draw: _Draw, name: str, outputs: list[torch.Tensor] | None) -> TrivialAnswer:
+    wrong = _wrong(bench, draw, outputs) if outputs is not None else "the model does not run without it"
+    return TrivialAnswer(name, bool(wrong), wrong or "this part changes nothing that the judge could see")
+
+
+def _wrong(bench: Bench, draw: _Draw, outputs: list[torch.Tensor]) -> str:
+    if any(output.shape != native.shape for output, native in zip(outputs, draw.expected.native, strict=True)):
+        return "has another shape"
+    found = compare(outputs, draw.expected, Tolerance.STRICT)
+    if found.times < _FAR:
+        found = compare_closely(outputs, draw.expected, Tolerance.STRICT, lambda: bench.nearby(draw.inputs))
+    return found.wrong
+
+
+def _zeros(this: _Draw, _: _Draw) -> list[torch.Tensor]:
+    return [torch.zeros_like(native) for native in this.expected.native]
+
+
+def _constant(_: _Draw, other: _Draw) -> list[torch.Tensor]:
+    """One number everywhere: the mean of another input's answer, or its most frequent integer."""
+    return [_filled(native) for native in other.expected.native]
+
+
+def _filled(native: torch.Tensor) -> torch.Tensor:
+    if not native.numel():
+        return native
+    flat = native.flatten()
+    if not _is_real(native):
+        return flat.mode().values.expand(native.shape)
+    finite = flat[torch.isfinite(flat)]
+    return (finite.mean() if finite.numel() else flat[0]).expand(native.shape)
+
+
+def _mean(this: _Draw, other: _Draw) -> list[torch.Tensor] | None:
+    """The mean over another answer's rows, in every row."""
+    if not any(_has_rows(native) for native in this.expected.native):
+        return None
+    return [
+        _rows(native).mean(dim=0).expand(native.shape) if _has_rows(native) and _is_real(native) else native
+        for native in other.expected.native
+    ]
+
+
+def _others(_: _Draw, other: _Draw) -> list[torch.Tensor]:
+    return other.expected.native
+
+
+def _copied(this: _Draw, _: _Draw) -> list[torch.Tensor] | None:
+    inputs, _ = take_apart((this.inputs.args, this.inputs.kwargs))
+    made = []
+    for native in this.expected.native:
+        fitting = [one for one in inputs if one.shape == native.shape and one.dtype == native.dtype and one.numel()]
+        if not fitting:
+            return None
+        made.append(fitting[0].to(native.device))
+    return made
+
+
+def _shuffled(this: _Draw, _: _Draw) -> list[torch.Tensor] | None:
+    if not any(_has_rows(native) for native in this.expected.native):
+        return None
+    return [
+        _rows(native).roll(1, 0).view(native.shape) if _has_rows(native) else native for native in this.expected.native
+    ]
+
+
+def _has_rows(native: torch.Tensor) -> bool:
+    """Whether there are several rows, to take the mean of or to shuffle."""
+    return native.dim() > 1 and native.numel() > native.shape[-1]
+
+
+def _rows(native: torch.Tensor) -> torch.Tensor:
+    return native.reshape(-1, native.shape[-1])
+
+
+def _is_real(native: torch.Tensor) -> bool:
+    return native.is_floating_point() or native.is_complex()
+
+
+_ANSWERS: dict[str, Answer] = {
+    "zeros": _zeros,
+    "a constant": _constant,
+    "the mean answer": _mean,
+    "another input's answer": _others,
+    "a copied input": _copied,
+    "shuffled rows": _shuffled,
+}

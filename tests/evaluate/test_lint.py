@@ -1,0 +1,98 @@
+"""Tasks that test nothing are refused with what would pass, and tasks that test something are not."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from pike.cli.main import app
+from pike.core.errors import UserError
+from pike.core.evaluation import EvaluateOptions, Status
+from pike.core.task import Task, TaskKind
+
+TEMPLATE = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(48, 48)
+        self.drop = nn.Dropout(0.5)
+        self.second = nn.Linear(48, 48)
+
+    def forward(self, x):
+        return {result}
+
+
+def get_inputs():
+    return [{inputs}]
+
+
+def get_init_inputs():
+    return []
+"""
+LAYERS = "self.second(self.drop(self.first(x)))"
+
+
+def made(result: str = LAYERS, inputs: str = "torch.randn(32, 48)") -> Task:
+    source = TEMPLATE.format(result=result, inputs=inputs)
+    return Task("made", "made", TaskKind.SOURCE, source, "made.py")
+
+
+def lint(judge, task):
+    return judge.lint(task, EvaluateOptions(device="cpu", threads=1))
+
+
+def test_a_task_that_computes_something_is_sound(judge):
+    found = lint(judge, made())
+    assert found.sound
+    tried = {answer.name for answer in found.answers}
+    assert {
+        "zeros",
+        "a constant",
+        "the mean answer",
+        "another input's answer",
+        "a copied input",
+        "shuffled rows",
+    } < tried
+    assert {"without 'first' (zeros instead)", "without 'second' (its input instead)"} < tried
+    assert "without 'drop' (its input instead)" not in tried  # dropout does nothing at inference, and may go
+
+
+@pytest.mark.parametrize(
+    ("result", "inputs", "passes"),
+    [
+        (f"{LAYERS} * 0", "torch.randn(32, 48)", "zeros"),
+        (f"{LAYERS} * 0 + 2", "torch.randn(32, 48)", "a constant"),
+        (LAYERS, "torch.linspace(0, 1, 48 * 32).view(32, 48)", "another input's answer"),
+        (f"x + 1e-9 * {LAYERS}", "torch.randn(32, 48)", "a copied input"),
+        (f"{LAYERS}.mean(dim=0, keepdim=True).expand(32, 48).contiguous()", "torch.randn(32, 48)", "shuffled rows"),
+    ],
+)
+def test_a_task_with_a_trivial_answer_is_refused_and_says_which(verdict, rewrite, result, inputs, passes):
+    with pytest.raises(UserError, match=rf"tests nothing.*{passes}.*evaluate\.lint=false"):
+        verdict(rewrite(), task=made(result, inputs))
+
+
+def test_a_part_that_changes_nothing_is_found(judge):
+    found = lint(judge, made(f"self.second(x) + 1e-10 * {LAYERS}"))
+    assert {answer.name for answer in found.passing} >= {"without 'first' (zeros instead)"}
+    assert "without 'second' (zeros instead)" not in {answer.name for answer in found.passing}
+
+
+def test_a_trivial_task_is_judged_on_demand(verdict):
+    task = made("torch.zeros_like(x)")
+    source = task.source.replace("class Model(", "class ModelNew(")
+    assert verdict(source, task=task, lint=False).status is Status.VALID
+
+
+def test_the_command_says_which_answer_passes_and_fails(tmp_path):
+    path = tmp_path / "copies.py"
+    path.write_text(made("x + 0").source)
+    done = CliRunner().invoke(app, ["tasks", "--lint", str(path), "--device", "cpu", "--json"])
+    assert done.exit_code == 1
+    said = json.loads(done.stdout)
+    assert not said["sound"]
+    assert [answer["name"] for answer in said["answers"] if not answer["refused"]] == ["a copied input"]
