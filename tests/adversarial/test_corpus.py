@@ -1,6 +1,8 @@
 """Every sample gets the verdict it is owed from the real judge."""
 
 import ast
+import re
+from pathlib import Path
 
 import pytest
 
@@ -57,3 +59,12 @@ def test_the_corpus_covers_the_taxonomy() -> None:
     assert covered | NOT_A_CANDIDATES_DOING.keys() == set(range(1, 71))
     assert len(attacks) >= 70
     assert len(SAMPLES) - len(attacks) >= 15
+
+
+def test_the_threat_model_names_every_attack() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "threat-model.md").read_text()
+    table = text.partition("## Mechanisms")[2].partition("## What does not hold")[0]
+    named = set(re.findall(r"`([a-z0-9_]+)`", table))
+    assert named == {s.id for s in SAMPLES if s.kind is Kind.ATTACK}
+    for sample in SAMPLES:
+        assert not sample.gap or sample.id in text.partition("## What does not hold")[2]

@@ -12,13 +12,16 @@ from pike.api.verbs import (
     Check,
     Estimate,
     Optimized,
+    Trial,
     doctor,
     estimate,
     evaluate,
+    lint,
     load,
     optimize,
     report,
     resume,
+    self_test,
 )
 
 if TYPE_CHECKING:
@@ -30,14 +33,17 @@ __all__ = [
     "Estimate",
     "Optimized",
     "Options",
+    "Trial",
     "compose_config",
     "doctor",
     "estimate",
     "evaluate",
+    "lint",
     "load",
     "optimize",
     "report",
     "resume",
+    "self_test",
 ]
 
 

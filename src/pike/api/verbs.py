@@ -1,4 +1,4 @@
-"""The verbs: optimize, evaluate, resume, load, estimate, doctor and report.
+"""The verbs: optimize, evaluate, resume, load, estimate, doctor, self_test and report.
 
 Knows the order in which the engine's parts are used for each. Does not know how any of them works.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
@@ -17,12 +17,16 @@ from pike.api.options import Options, compose_config
 from pike.api.targets import call_of, task_of, words_for
 from pike.core.errors import UserError
 from pike.core.evaluation import Effort, Evaluation, EvaluationRequest
+from pike.core.lint import LintReport
 from pike.core.task import Task, TaskKind
 from pike.engine import LocalExecutor, Observer, RunResult, Wiring, read_result, resume_run, start
 from pike.engine.doctor import Check, examine
 from pike.engine.estimate import Estimate
 from pike.engine.estimate import estimate as estimate_run
 from pike.engine.executors import OnStage
+from pike.engine.linting import lint_task
+from pike.engine.selftest import Trial
+from pike.engine.selftest import run as run_self_test
 
 if TYPE_CHECKING:
     from torch import nn
@@ -195,9 +199,42 @@ def estimate(target: Any, *, example_inputs: Any = None, **options: Unpack[Optio
         return estimate_run(task_of(target, example_inputs, Path(folder)), config)
 
 
+def lint(target: Any, *, example_inputs: Any = None, **options: Unpack[Options]) -> LintReport:
+    """Whether a task tests anything: answers that need no model, or only a part of it, must all be refused.
+
+    Args:
+        target: as for `optimize`.
+        example_inputs: for a module.
+        **options: `device`, `precision`, `config` and `settings` count here; see `Options`.
+
+    Raises:
+        UserError: the target or an option cannot be used.
+        BoundaryError: the judge died.
+    """
+    import tempfile
+
+    config = compose_config(words_for(target), options)
+    with tempfile.TemporaryDirectory(prefix="pike-") as folder:
+        return lint_task(task_of(target, example_inputs, Path(folder)), config.evaluate)
+
+
 def doctor() -> tuple[Check, ...]:
     """What works on this machine, what is missing, and what to do; keys are never shown."""
     return examine()
+
+
+def self_test(device: str = "auto", on_trial: Callable[[Trial], None] = lambda _: None) -> tuple[Trial, ...]:
+    """What the evaluator enforces on this machine, shown by attacks and honest candidates of its own; a few minutes.
+
+    Args:
+        device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        on_trial: told each result as it comes.
+
+    Raises:
+        UserError: there is no such device.
+        InfraError: no judge could be started.
+    """
+    return run_self_test(device, on_trial)
 
 
 def report(folder: str | Path) -> Path:
@@ -288,6 +325,7 @@ __all__ = [
     "Check",
     "Estimate",
     "Optimized",
+    "Trial",
     "doctor",
     "estimate",
     "evaluate",
@@ -296,4 +334,5 @@ __all__ = [
     "read_result",
     "report",
     "resume",
+    "self_test",
 ]

@@ -17,16 +17,47 @@ from pike.cli import options as opt
 from pike.cli import show
 from pike.cli.terminal import Terminal
 from pike.core import figures
+from pike.core.lint import LintReport
 
 Suite = Annotated[str | None, typer.Argument(metavar="SUITE", help="Only the tasks of this suite.", show_default=False)]
 
+Lint = Annotated[
+    str | None,
+    typer.Option(metavar="PATH|SUITE/ID", help="Try trivial answers on this task; all must fail.", show_default=False),
+]
 
-def tasks(suite: Suite = None, as_json: opt.Json = False) -> None:
-    """List the tasks that are installed."""
+
+def tasks(
+    suite: Suite = None,
+    lint: Lint = None,
+    device: opt.Device = None,
+    precision: opt.Precision = None,
+    settings: opt.Set = None,
+    as_json: opt.Json = False,
+) -> None:
+    """List the tasks that are installed, or say whether one of them tests anything."""
     terminal = Terminal(as_json)
+    if lint is not None:
+        _lint(terminal, lint, api.Options(device=device, precision=precision, settings=settings or ()))
+        return
     found = [task for name in ([suite] if suite else suites()) for task in in_suite(name)]
     terminal.show(show.tasks_table(found))
     terminal.result({"tasks": [{"id": t.id, "name": t.name, "kind": t.kind, "origin": t.origin} for t in found]})
+
+
+def _lint(terminal: Terminal, task: str, given: api.Options) -> None:
+    report = api.lint(task, **given)
+    terminal.show(show.lint_table(report))
+    terminal.show(Text(_lint_sentence(report), style="bold"))
+    terminal.result({"task": report.task, "sound": report.sound, "untried": report.untried, "answers": report.answers})
+    raise typer.Exit(0 if report.sound else 1)
+
+
+def _lint_sentence(report: LintReport) -> str:
+    found = f"{figures.plural(len(report.answers), 'trivial answer')} tried"
+    if report.untried:
+        found += f", {report.untried} more not for lack of time"
+    return f"{found}: {'all refused.' if report.sound else f'{len(report.passing)} would pass.'}"
 
 
 def strategies(as_json: opt.Json = False) -> None:
@@ -67,15 +98,34 @@ def estimate(
     terminal.result(expected)
 
 
-def doctor(as_json: opt.Json = False) -> None:
+SelfTest = Annotated[
+    bool, typer.Option("--self-test", help="Judge attacks and honest candidates of PIKE's own here; a few minutes.")
+]
+
+
+def doctor(self_test: SelfTest = False, device: opt.Device = None, as_json: opt.Json = False) -> None:
     """Say what works on this machine, what is missing, and what to do about it."""
     terminal = Terminal(as_json)
+    if self_test:
+        raise typer.Exit(_self_test(terminal, device or "auto"))
     checks = api.doctor()
     ready = all(check.ok for check in checks if check.needed)
     terminal.show(show.checks_table(checks))
     terminal.show(Text("Ready to run." if ready else "Not ready: see what is missing above.", style="bold"))
     terminal.result({"ready": ready, "checks": [dataclasses.asdict(check) for check in checks]})
     raise typer.Exit(0 if ready else 3)
+
+
+def _self_test(terminal: Terminal, device: str) -> int:
+    """Show what is enforced here; 1 if something that was owed was not delivered."""
+    trials = api.self_test(device, lambda trial: terminal.note(Text(f"{trial.sample}: {trial.got or trial.detail}")))
+    failed = [trial for trial in trials if not trial.ok]
+    terminal.show(show.trials_table(trials))
+    judged = figures.plural(sum(trial.promised for trial in trials), "sample")
+    words = f"{len(failed)} of {judged} did not get the verdict they are owed." if failed else f"All {judged} as owed."
+    terminal.show(Text(words, style="bold"))
+    terminal.result({"ok": not failed, "trials": [dataclasses.asdict(trial) for trial in trials]})
+    return 1 if failed else 0
 
 
 def report(run: opt.Run, as_json: opt.Json = False) -> None:

@@ -13,10 +13,11 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from pike.api import Check, Estimate
+from pike.api import Check, Estimate, Trial
 from pike.api.views import PresetInfo, RunResult, RunSummary
 from pike.core import figures
 from pike.core.evaluation import Evaluation
+from pike.core.lint import LintReport
 from pike.core.task import Task
 
 COMPILE_RECIPE = "compile"
@@ -157,6 +158,19 @@ def checks_table(checks: Iterable[Check]) -> Table:
     return table
 
 
+def trials_table(trials: Iterable[Trial]) -> Table:
+    """What the evaluator enforces, by the samples that show it."""
+    table = Table(show_lines=False)
+    table.add_column("")
+    for name in ("mechanism", "sample", "owed", "got", "detail"):
+        table.add_column(name, overflow="fold")
+    for trial in trials:
+        mark, style = ("yes", "green") if trial.ok else ("NO", "bold red")
+        mark, style = (mark, style) if trial.promised else ("-", "yellow")
+        table.add_row(Text(mark, style=style), trial.mechanism, trial.sample, trial.owed, trial.got, Text(trial.detail))
+    return table
+
+
 def presets_table(presets: Iterable[PresetInfo]) -> Table:
     """The strategies by name."""
     table = Table()
@@ -165,6 +179,18 @@ def presets_table(presets: Iterable[PresetInfo]) -> Table:
     for preset in presets:
         differences = ", ".join(f"{option}={value}" for option, value in preset.differences)
         table.add_row(Text(preset.name, style="bold"), preset.summary, Text(differences))
+    return table
+
+
+def lint_table(report: LintReport) -> Table:
+    """The trivial answers that would pass, or where there are none those that need no model at all."""
+    table = Table()
+    table.add_column("")
+    for name in ("answer", "why"):
+        table.add_column(name, overflow="fold")
+    for answer in report.passing or [one for one in report.answers if not one.name.startswith("without")]:
+        mark, style = ("refused", "green") if answer.refused else ("PASSES", "bold red")
+        table.add_row(Text(mark, style=style), Text(answer.name), Text(answer.reason))
     return table
 
 

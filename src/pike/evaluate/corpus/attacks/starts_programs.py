@@ -1,8 +1,8 @@
-"""Starts a program in the middle of a call.
+"""Starts a program in the middle of its calls, once everything is warm.
 
 rows: 61
 seen: pygpubench's seccomp filter
-mechanism: programs
+mechanism: no programs while it is timed
 bite: reached
 owed: refused, neutral
 self_test: yes
@@ -12,11 +12,11 @@ import sys
 
 
 class ModelNew(Original):
-    tried = False
+    calls = 0
 
     def forward(self, x):
-        if not self.tried:
-            self.tried = True
+        self.calls += 1
+        if self.calls == 20:
             try:
                 subprocess.run(["true"], check=True)
                 sys.stderr.write("REACHED a program\n")
