@@ -36,7 +36,7 @@ class Show(enum.Enum):
     READ = "read-only, with all below it"
     LINK = "the same symbolic link"
     EMPTY = "an empty folder"
-    BLANK = "an empty file"
+    BLANK = "a file that cannot be read"
 
 
 @dataclass(frozen=True, slots=True)
