@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 import torch
 
 from pike.core.evaluation import OutputError, Tolerance
-from pike.evaluate.rows import Figures, measure, most, scales, times_over, worst_row
+from pike.evaluate.rows import LEAST_ROW, Figures, measure, most, scales, times_over, worst_row
 
 _TIMES = Figures(largest=3.0, rms=2.0, row_rms=3.0, row_largest_share=3.0, row_rms_share=3.0)
-"""The worst of many rows is an extreme, like the largest error: twice it would refuse another order of summation now
-and then (benchmarks/false_refusals.py)."""
+"""The worst of many rows is an extreme, like the largest error, and so is the rms of a few elements (`LEAST_ROW`):
+twice it would refuse another order of summation now and then (benchmarks/false_refusals.py)."""
 _FLOOR_ULPS = Figures(largest=16.0, rms=4.0, row_rms=4.0, row_largest_share=16.0, row_rms_share=4.0)
 _NO_FLOAT64_ULPS = 64.0
 """How much wider the floor is where no float64 answer exists: eager and candidate then differ from each other by both
@@ -159,7 +159,8 @@ def _too_far(error: Figures, budget: Figures, found: torch.Tensor, truth: torch.
 def _budget(truth: torch.Tensor, numeric: torch.Tensor, expected: Expected, index: int) -> Figures:
     ulp = torch.finfo(expected.native[index].dtype).eps * (1.0 if expected.exact else _NO_FLOAT64_ULPS)
     floor = scales(truth, numeric) * _FLOOR_ULPS * Figures(*[ulp] * 5)
-    budget = most([_own(truth, numeric, expected, index) * _TIMES, floor])
+    times = _TIMES if truth.numel() >= LEAST_ROW else replace(_TIMES, rms=_TIMES.largest)
+    budget = most([_own(truth, numeric, expected, index) * times, floor])
     return budget * Figures(*[expected.slack] * 5)
 
 

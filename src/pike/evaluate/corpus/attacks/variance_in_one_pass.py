@@ -5,7 +5,6 @@ mechanism: input regimes
 effort: final
 bite: accepted
 owed: wrong-output
-gap: the offset that finalists are tried with is about one standard deviation, too little to bring cancellation out
 """
 
 
