@@ -11,12 +11,11 @@ from pike.evaluate.client import JudgeClient
 from pike.evaluate.corpus import Kind, Sample, catalogue, judge_sample, obstacle
 from pike.evaluate.judge import parse_problem
 
-OPTIONS = EvaluateOptions(device="cpu", threads=1, max_timing_seconds=1.0, correctness_seeds=2)
+OPTIONS = EvaluateOptions(device="cpu", threads=1, max_timing_seconds=0.6, correctness_seeds=2)
 NOISE = 3.0
 """A loaded machine may make equal programs look this different; the fake gains are far larger."""
 SAMPLES = catalogue()
 NOT_A_CANDIDATES_DOING = {
-    36: "a task whose output hardly depends on its input; the task lint's business",
     68: "a geometric mean that one shape at nearly zero collapses; verdicts are never averaged over shapes",
 }
 
@@ -24,7 +23,7 @@ NOT_A_CANDIDATES_DOING = {
 def parameters() -> list[object]:
     return [
         pytest.param(s, id=s.id, marks=[*([pytest.mark.slow] if s.slow else []), *gap_of(s)])
-        for s in SAMPLES
+        for s in sorted(SAMPLES, key=lambda s: (s.task, s.precision.value, s.id))  # a judge keeps one task ready
         if "cpu" in s.devices
     ]
 

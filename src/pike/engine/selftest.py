@@ -23,7 +23,7 @@ class Trial:
         sample: its name in the corpus.
         does: what it does, in one sentence.
         owed: the verdict it is owed.
-        got: the verdict it got, empty where it was not judged.
+        got: the verdict it got, with its speedup where it is valid; empty where it was not judged.
         ok: whether the owed verdict was delivered; True where nothing was promised here.
         detail: why it was not delivered or not promised.
         seconds: how long it took.
@@ -67,7 +67,8 @@ def run(device: str = "auto", on_trial: Callable[[Trial], None] = lambda _: None
             return Trial(words, sample.id, sample.title, owed, "", True, why, 0.0)
         found = judge_sample(judge, sample, options)
         detail = f"{found.problem}: {found.reason}" if found.problem and found.reason else found.problem
-        return Trial(words, sample.id, sample.title, owed, found.got, not found.problem, detail, found.seconds)
+        got = f"{found.got}, {found.speedup:.2f}x" if found.speedup else found.got
+        return Trial(words, sample.id, sample.title, owed, got, not found.problem, detail, found.seconds)
 
     with Bait():
         judge = JudgeClient()

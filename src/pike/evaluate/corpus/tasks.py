@@ -107,11 +107,32 @@ def get_init_inputs():
     return [256, 512]
 """
 
+_CONSTANT = """
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+
+    def forward(self, x):
+        largest = self.linear(x).amax(1, keepdim=True)
+        return F.gelu(largest - largest.mean(1, keepdim=True))
+
+
+def get_inputs():
+    return [torch.randn(BATCH, 256)]
+
+
+def get_init_inputs():
+    return [256]
+"""
+
 _SOURCES = {
     "mlp": ("LayerNorm, linear, GELU, linear", _HEAD + _MLP),
     "tiny": ("the same with outputs below 1e-2", _HEAD + _TINY),
     "conv": ("two convolutions with batch normalisation between them", _HEAD + _CONV),
     "router": ("keyword inputs; weights and integer indices as outputs", _HEAD + _ROUTER),
+    "constant": ("always zero: a mean over one element is taken from it", _HEAD + _CONSTANT),
     "ragged": ("most rows of the input are ten thousand times smaller than the others", _HEAD + _RAGGED),
 }
 TASKS = tuple(_SOURCES)

@@ -4,11 +4,10 @@ Right as long as every input lies where the first one lay; a model that runs els
 
 rows: 20, 16
 seen: kernelbench.com PR 7 (a stale pointer in a captured graph)
-mechanism: inputs change their place
+mechanism: inputs change their place (finalists)
 effort: final
 bite: accepted
 owed: wrong-output
-gap: all inputs of an evaluation lie at the same address
 """
 
 
