@@ -13,12 +13,15 @@ import torch
 from pike.core.evaluation import Effort, EvaluateOptions, OutputError, Status, Tolerance
 from pike.evaluate.bench import Bench
 from pike.evaluate.blocks import Kept
+from pike.evaluate.child.wire import Command
 from pike.evaluate.correctness import Expected, compare_closely, worse
 from pike.evaluate.reference import Inputs
 from pike.evaluate.regimes import REGIMES, Regime
 from pike.evaluate.runner import Refused, Runner
 
 _FINAL_SEEDS = 2
+REUSES_OUTPUT = "reuses-output-buffer"
+"""Label of a candidate that writes a call's result where the previous one's lies; the child says so, unchecked."""
 _USELESS_SHARE = 0.1
 
 
@@ -34,6 +37,7 @@ class Checks:
         self.error: OutputError | None = None
         self.labels: list[str] = []
         self._bench, self._runner, self._options = bench, runner, options
+        self._tried = False
 
     def before_timing(self, effort: Effort) -> None:
         """Secret inputs, drawn now that the candidate is built; for finalists also inputs of other kinds.
@@ -42,10 +46,9 @@ class Checks:
             Refused: an output is wrong, or a call failed.
         """
         final = effort is Effort.FINAL
-        for _ in range(self._options.correctness_seeds + (_FINAL_SEEDS if final else 0)):
-            inputs = self._bench.draw(secrets.randbits(63))
-            self._runner.call(self._runner.stage(inputs))
-            self._compare(inputs, self._bench.expected(inputs), self._runner.outputs(), "")
+        left = self._options.correctness_seeds + (_FINAL_SEEDS if final else 0)
+        while left > 0:
+            left -= self._try_drawn(pair=not self._tried and self._bench.places > 1)
         if final and self._options.tolerance is Tolerance.STRICT:  # the published protocol has one kind of inputs
             for regime in REGIMES:
                 self._try_regime(regime)
@@ -58,6 +61,17 @@ class Checks:
         """
         inputs = self._bench.draw(kept.seed)
         self._compare(inputs, self._bench.expected(inputs), self._runner.outputs(kept.snapshot), "while being timed, ")
+
+    def _try_drawn(self, pair: bool) -> int:
+        """One fresh input, or two with both outputs alive at once; returns how many."""
+        drawn = [self._bench.draw(secrets.randbits(63)) for _ in range(2 if pair else 1)]
+        call = self._runner.call(self._runner.stage(*drawn), Command.TWICE if pair else Command.RUN)
+        for inputs, snapshot in zip(drawn, self._runner.snapshots(), strict=True):
+            self._compare(inputs, self._bench.expected(inputs), self._runner.outputs(snapshot), "")
+        if pair and call.hint:
+            self.labels.append(REUSES_OUTPUT)
+        self._tried = True
+        return len(drawn)
 
     def _try_regime(self, regime: Regime) -> None:
         inputs = regime.change(self._bench.draw(secrets.randbits(63)), secrets.randbits(63))

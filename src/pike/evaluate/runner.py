@@ -51,10 +51,17 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The judge's wall clock of one hand-over, and what the child says about it, both in nanoseconds."""
+    """The judge's wall clock of one hand-over, and what the child says about it, both in nanoseconds.
+
+    Attributes:
+        wall_ns: by the judge's clock.
+        child_ns: by the child's.
+        hint: the child's answer to what was asked beside the call; labels may rest on it, verdicts never.
+    """
 
     wall_ns: int
     child_ns: int
+    hint: int = 0
 
 
 class Runner:
@@ -159,7 +166,7 @@ class Runner:
         wall = time.perf_counter_ns() - started
         if not torch.equal(source, packed):
             raise Refused(Status.BAD_CONTRACT, "the candidate modified its inputs in place; work on a copy")
-        return Call(wall, up.nanoseconds)
+        return Call(wall, up.nanoseconds, up.detail)
 
     def snapshots(self) -> list[torch.Tensor]:
         """Private copies of what the last hand-over left in the output region (uint8), one for each input."""

@@ -69,6 +69,8 @@ def _answer(stub: Stub, command: Command, seq: int, body: Any, fds: tuple[int, .
 def _obey(stub: Stub, command: Command, body: Any, fds: tuple[int, ...]) -> tuple[int, int]:
     if command is Command.RUN:
         return stub.run(body), 0
+    if command is Command.TWICE:
+        return 0, int(stub.run_twice())
     if command is Command.NULL:
         return stub.rest(body), 0
     if command is Command.HELLO:

@@ -161,6 +161,19 @@ class Stub:
             self._settle()
         return time.perf_counter_ns() - started
 
+    def run_twice(self) -> bool:
+        """A call for each of the first two places; returns whether the second one reused the first one's output."""
+        assert self.model is not None and self.layout is not None, "TWICE before LOAD and MAP"
+        first, second = self.places[:2]
+        with torch.no_grad():
+            old = check_output(self.model(*first.args, **first.kwargs), self.layout, self.device, self.guarded)
+            _deliver(old, first)
+            copies = [leaf.clone() for leaf in old]
+            new = check_output(self.model(*second.args, **second.kwargs), self.layout, self.device, self.guarded)
+            _deliver(new, second)
+            self._settle()
+            return _is_reused(old, copies, new)
+
     def rest(self, count: int) -> int:
         """The hand-over alone, without a model: what the judge calibrates and subtracts; returns nanoseconds."""
         started = time.perf_counter_ns()
@@ -188,6 +201,17 @@ def _place(order: MapOrder, source: torch.Tensor, target: torch.Tensor, number: 
 def _deliver(leaves: list[torch.Tensor], place: _Place) -> None:
     for view, leaf in zip(place.outputs, leaves, strict=True):
         view.copy_(leaf)
+
+
+def _is_reused(old: list[torch.Tensor], copies: list[torch.Tensor], new: list[torch.Tensor]) -> bool:
+    try:
+        memory = {leaf.untyped_storage().data_ptr() for leaf in old if leaf.numel()}
+        if any(leaf.untyped_storage().data_ptr() in memory for leaf in new if leaf.numel()):
+            return True
+        pairs = zip(old, copies, strict=True)
+        return not all(bool(((a == b) | (a.isnan() & b.isnan())).all()) for a, b in pairs)
+    except RuntimeError:  # torch's CUDA graphs refuse that an output is read after it was overwritten
+        return True
 
 
 def _import_file(path: str) -> ModuleType:

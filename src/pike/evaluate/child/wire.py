@@ -38,6 +38,8 @@ class Command(enum.IntEnum):
     """Answer once ready for BUILD."""
     SEAL = 8
     """Building is over: from now on no program starts."""
+    TWICE = 9
+    """RUN with two inputs, keeping the first output alive; the detail says whether the second call took its memory."""
 
 
 class Reply(enum.IntEnum):

@@ -1,0 +1,60 @@
+"""What the correctness stage tries on real candidates in real children: regimes, two live outputs, held-out shapes."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from pike.core.evaluation import Effort, Status
+from pike.evaluate.child.stub import _is_reused
+
+STATIC = "\n        ".join(
+    ("if not hasattr(self, 'out'): self.out = torch.empty_like(y)", "self.out.copy_(y)", "y = self.out")
+)
+
+
+@pytest.fixture
+def final(task, verdict):
+    """Like `verdict`, with the effort spent on finalists."""
+
+    def judged(source, task=task, **options):
+        return verdict(source, task, effort=Effort.FINAL, **options)
+
+    return judged
+
+
+@pytest.mark.parametrize(
+    ("change", "regime"),
+    [
+        ("y = y + 1e-4 * (x.abs().amax() < 0.1)", "small values"),
+        ("y = self.second(torch.relu(self.first(x.clamp(-8, 8)))) * self.gain", "large values"),
+        ("y = y + 1e-2 * ((x == 0).sum() > 50)", "one-hot rows"),
+        ("y = y + 1e-2 * (x.std(-1, keepdim=True) < 1e-4)", "constant rows"),
+    ],
+)
+def test_a_finalist_right_only_on_the_drawn_kind_of_inputs_is_refused_and_told_which(final, rewrite, change, regime):
+    found = final(rewrite(change))
+    assert found.status is Status.WRONG_OUTPUT
+    assert found.reason.startswith(f"on inputs with {regime}, ")
+
+
+def test_an_honest_finalist_passes_and_the_regime_that_the_reference_does_not_survive_is_named(final, task, rewrite):
+    forward = "self.second(torch.relu(self.first(x)))"
+    finite = f"{forward} / (x.amax(-1, keepdim=True) > x.amin(-1, keepdim=True))"
+    zero = replace(task, source=task.source.replace(forward, finite))
+    found = final(zero.source.replace("class Model(", "class ModelNew("), zero)
+    assert (found.status, found.labels) == (Status.VALID, ("untested: constant rows",)), found.reason
+
+
+def test_a_static_output_buffer_is_allowed_and_labelled(verdict, rewrite):
+    found = verdict(rewrite(STATIC))
+    assert (found.status, found.labels) == (Status.VALID, ("reuses-output-buffer",)), found.reason
+    assert found.flat()["labels"] == ["reuses-output-buffer"]
+
+
+def test_an_output_that_changes_later_counts_as_reused():
+    old, new = torch.ones(4), torch.zeros(4)
+    nan = torch.full((4,), float("nan"))
+    assert not _is_reused([old, nan], [old.clone(), nan.clone()], [new, new.clone()])
+    assert _is_reused([old], [old + 1], [new])
+    assert _is_reused([old], [old.clone()], [old[2:]])
