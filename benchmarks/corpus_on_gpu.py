@@ -1,10 +1,10 @@
-"""The corpus on one device: every sample, what it is owed and what it got. For the GPU, whose samples no test here runs.
+"""The corpus on one device: every sample, what it is owed and what it got. No test runs those that need a GPU.
 
-    PYTHONPATH=src python3 benchmarks/corpus_on_gpu.py --out corpus.json [--seconds 540] [--device cuda] [--only NAME ...]
+    PYTHONPATH=src python3 benchmarks/corpus_on_gpu.py --out corpus.json [--seconds 540] [--only NAME ...]
 
-Needs only torch and numpy. Verdicts are appended to the file as they come; a second call with the same file goes on where
-the first one stopped, so that a machine that is lent for minutes is enough. Ends with a table; exit code 1 if something
-owed was not delivered, 3 if the time was not enough.
+Needs only torch and numpy. Verdicts are written to the file as they come; a second call with the same file goes on
+where the first one stopped, so that a machine that is lent for minutes is enough. Ends with a table; exit code 1 if
+something owed was not delivered, 3 if the time was not enough.
 """
 
 from __future__ import annotations
