@@ -184,6 +184,7 @@ class _Trial:
             checks.before_timing(self._request.effort)
             bench.twin.seal()
             runner.seal()
+        with self._lease.shared():
             self._nursery.settle()
         plan = plan_for(self._request.effort, self._options.max_timing_seconds, bench.places, self._request.beat)
         with self._stage(Stage.TIME), self._lease.exclusive():
