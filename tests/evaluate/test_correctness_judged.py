@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from pike.core.errors import UserError
 from pike.core.evaluation import Effort, Status
 from pike.evaluate.child.stub import _is_reused
 
@@ -58,3 +59,35 @@ def test_an_output_that_changes_later_counts_as_reused():
     assert not _is_reused([old, nan], [old.clone(), nan.clone()], [new, new.clone()])
     assert _is_reused([old], [old + 1], [new])
     assert _is_reused([old], [old.clone()], [old[2:]])
+
+
+HELD_OUT = """
+
+def get_held_out_inputs():
+    return [[torch.randn(rows, 96)] for rows in (1, 77)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "words"),
+    [
+        ("y = y * (1.0 if len(x) in (64, 77) else 1.01)", Status.WRONG_OUTPUT, "on held-out shape [1, 96], output 0"),
+        ("assert len(x) != 77, 'only sizes that I know'", Status.RUNTIME_ERROR, "on held-out shape [77, 96], Assert"),
+        ("y = y[:64] if len(x) > 64 else y", Status.BAD_CONTRACT, "on held-out shape [77, 96], output 0 has shape"),
+    ],
+)
+def test_a_finalist_that_knows_only_the_judged_shape_is_refused(final, task, rewrite, change, status, words):
+    found = final(rewrite(change), replace(task, source=task.source + HELD_OUT))
+    assert (found.status, found.reason[: len(words)]) == (status, words)
+
+
+def test_a_finalist_right_on_held_out_shapes_is_timed_on_the_judged_one(final, verdict, task, rewrite):
+    held_out = replace(task, source=task.source + HELD_OUT)
+    assert final(rewrite(), held_out).status is Status.VALID
+    assert verdict(rewrite("y = y if len(x) == 64 else 0"), held_out).status is Status.VALID  # not while searching
+
+
+def test_held_out_shapes_that_the_reference_does_not_take_are_the_tasks_fault(final, task, rewrite):
+    broken = replace(task, source=task.source + HELD_OUT.replace("96", "95"))
+    with pytest.raises(UserError, match="does not run"):
+        final(rewrite(), broken)

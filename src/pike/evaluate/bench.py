@@ -11,6 +11,8 @@ import pickle
 import secrets
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +24,7 @@ from pike.core.evaluation import EvaluateOptions, Status
 from pike.core.task import Task, TaskKind
 from pike.evaluate.answers import Answers
 from pike.evaluate.child.donor import donate
-from pike.evaluate.child.layout import layout_of, output_layout_of, put_together, take_apart
+from pike.evaluate.child.layout import Layout, layout_of, output_layout_of, put_together, take_apart
 from pike.evaluate.child.stub import BuildOrder, LoadOrder
 from pike.evaluate.child.wire import Command
 from pike.evaluate.correctness import Expected
@@ -48,7 +50,7 @@ class Bench:
         self._write_files()
         example = self._checked_example()
         self.inputs = layout_of((example.args, example.kwargs))
-        self._measure_output(example)
+        self.outputs, self.may_alias = self._measured(example)
         self.answers = Answers(self._reference.model, device, options.precision, example)
         self.twin = self._start_twin()
 
@@ -59,10 +61,29 @@ class Bench:
 
     def draw(self, seed: int) -> Inputs:
         """Inputs for one call from a secret seed, made on the device where the task allows it."""
-        if self.device.type == "cuda":
-            with torch.device(self.device):
-                return self._reference.draw(seed)
-        return self._reference.draw(seed)
+        with self._drawing():
+            return self._reference.draw(seed)
+
+    def draw_held_out(self, seed: int) -> tuple[Inputs, ...]:
+        """Inputs of the other shapes that the task declares; empty where it declares none."""
+        with self._drawing():
+            return self._reference.draw_held_out(seed)
+
+    @contextmanager
+    def laid_out_for(self, inputs: Inputs, candidate: Runner) -> Iterator[None]:
+        """While inside, the reference's child and the candidate's take inputs of these shapes.
+
+        Raises:
+            UserError: the reference does not run on them.
+        """
+        outputs, may_alias = self._measured(inputs)
+        try:
+            for side in (self.twin, candidate):
+                side.map(layout_of((inputs.args, inputs.kwargs)), outputs, may_alias)
+            yield
+        finally:
+            self.twin.map(self.inputs, self.outputs, self.may_alias, self.places)
+        candidate.map(self.inputs, self.outputs, self.may_alias, self.places)
 
     def expected(self, inputs: Inputs) -> Expected:
         """What a call on `inputs` must return; the native outputs come from the reference's own child."""
@@ -142,19 +163,23 @@ class Bench:
         (self.folder / "init.pkl").write_bytes(pickle.dumps(self._reference.init_inputs))
         (self.folder / "donor.pkl").write_bytes(pickle.dumps(donate(model)))
 
-    def _measure_output(self, example: Inputs) -> None:
-        tensors, structure = take_apart((example.args, example.kwargs))
+    def _drawing(self) -> AbstractContextManager[object]:
+        return torch.device(self.device) if self.device.type == "cuda" else nullcontext()
+
+    def _measured(self, inputs: Inputs) -> tuple[Layout, bool]:
+        """The layout of what the reference returns on `inputs`, and whether that lies in memory of the inputs."""
+        tensors, structure = take_apart((inputs.args, inputs.kwargs))
         moved = [tensor.to(self.device) for tensor in tensors]
         args, kwargs = put_together(structure, moved)
         try:
             with torch.no_grad():
                 value = self._reference.model.to(self.device)(*args, **kwargs)
-            self.outputs = output_layout_of(value)
+            layout = output_layout_of(value)
         except Exception as error:  # the reference is the user's own code and may raise anything
             raise UserError(f"The reference model of '{self.task.id}' does not run: {error}") from error
         ours = {tensor.untyped_storage().data_ptr() for tensor in moved}
         leaves, _ = take_apart(value)
-        self.may_alias = any(leaf.untyped_storage().data_ptr() in ours for leaf in leaves)
+        return layout, any(leaf.untyped_storage().data_ptr() in ours for leaf in leaves)
 
     def _start_twin(self) -> Runner:
         child = Child(ChildPlan(BareProcess(), (), self.device.type == "cuda", trusted=True))

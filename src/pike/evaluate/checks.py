@@ -13,6 +13,7 @@ import torch
 from pike.core.evaluation import Effort, EvaluateOptions, OutputError, Status, Tolerance
 from pike.evaluate.bench import Bench
 from pike.evaluate.blocks import Kept
+from pike.evaluate.child.layout import take_apart
 from pike.evaluate.child.wire import Command
 from pike.evaluate.correctness import Expected, compare_closely, worse
 from pike.evaluate.reference import Inputs
@@ -52,6 +53,9 @@ class Checks:
         if final and self._options.tolerance is Tolerance.STRICT:  # the published protocol has one kind of inputs
             for regime in REGIMES:
                 self._try_regime(regime)
+        if final:
+            for inputs in self._bench.draw_held_out(secrets.randbits(63)):
+                self._try_held_out(inputs)
 
     def recheck(self, kept: Kept) -> None:
         """An output that was kept while it was timed.
@@ -79,7 +83,15 @@ class Checks:
         if expected is None or not _tests_something(expected):
             self.labels.append(f"untested: {regime.name}")
             return
-        where = f"on inputs with {regime.name}, "
+        self._try(inputs, expected, f"on inputs with {regime.name}, ")
+
+    def _try_held_out(self, inputs: Inputs) -> None:
+        tensors, _ = take_apart((inputs.args, inputs.kwargs))
+        shapes = ", ".join(str(list(tensor.shape)) for tensor in tensors)
+        with self._bench.laid_out_for(inputs, self._runner):
+            self._try(inputs, self._bench.expected(inputs), f"on held-out shape {shapes}, ")
+
+    def _try(self, inputs: Inputs, expected: Expected, where: str) -> None:
         try:
             self._runner.call(self._runner.stage(inputs))
         except Refused as refused:

@@ -42,11 +42,13 @@ class Reference:
         model: in eval mode, on the CPU.
         init_inputs: the constructor's arguments; empty for a live module.
         draw: new inputs from a seed; the same seed gives the same inputs on the same device type.
+        draw_held_out: the same for inputs of other shapes, those that the task declares; none by default.
     """
 
     model: nn.Module
     init_inputs: tuple[Any, ...]
     draw: Callable[[int], Inputs]
+    draw_held_out: Callable[[int], tuple[Inputs, ...]] = lambda _: ()
 
 
 def load(task: Task) -> Reference:
@@ -78,10 +80,21 @@ def _from_source(task: Task) -> Reference:
 
     def draw(seed: int) -> Inputs:
         _seed_everything(seed)
-        value = _trying(task, "get_inputs()", module.get_inputs)
-        return Inputs((), dict(value)) if isinstance(value, Mapping) else Inputs(tuple(value), {})
+        return _as_inputs(_trying(task, "get_inputs()", module.get_inputs))
 
-    return Reference(_trying(task, "Model(*get_init_inputs())", construct), init_inputs, draw)
+    def draw_held_out(seed: int) -> tuple[Inputs, ...]:
+        if not hasattr(module, "get_held_out_inputs"):
+            return ()
+        _seed_everything(seed)
+        read = lambda: tuple(_as_inputs(value) for value in module.get_held_out_inputs())  # noqa: E731
+        made: tuple[Inputs, ...] = _trying(task, "get_held_out_inputs()", read)
+        return made
+
+    return Reference(_trying(task, "Model(*get_init_inputs())", construct), init_inputs, draw, draw_held_out)
+
+
+def _as_inputs(value: Any) -> Inputs:
+    return Inputs((), dict(value)) if isinstance(value, Mapping) else Inputs(tuple(value), {})
 
 
 def _from_payload(task: Task) -> Reference:

@@ -122,7 +122,9 @@ class Runner:
         return up
 
     def map(self, inputs: Layout, outputs: Layout, may_alias: bool, places: int = 1) -> None:
-        """Make the shared regions, each with `places` for the data of one call, and hand them down."""
+        """Make the shared regions, each with `places` for the data of one call, and hand them down; may be called again
+        for other shapes."""
+        self._release()
         self._inputs, self._outputs = inputs, outputs
         self._source = regions.allocate(places * inputs.nbytes, self.device)
         self._target = regions.allocate(places * outputs.nbytes, self.device)
@@ -193,6 +195,9 @@ class Runner:
     def close(self) -> None:
         """Kill the child and give the shared memory back."""
         self.child.kill()
+        self._release()
+
+    def _release(self) -> None:
         for region in ("_source", "_target"):
             if hasattr(self, region):
                 getattr(self, region).close()

@@ -144,7 +144,7 @@ class Stub:
         """Attach the shared regions and lay the call over them."""
         source = regions.attach(fds[0], order.input_bytes, self.device)
         target = regions.attach(fds[1], order.output_bytes, self.device)
-        self.held = [source, target]
+        self.held += [source, target]  # the earlier ones stay: a graph that was captured over them may still read them
         self.guarded = [] if order.may_alias else [source.tensor]
         self.layout = order.outputs
         self.places = [_place(order, source.tensor, target.tensor, number) for number in range(order.places)]
