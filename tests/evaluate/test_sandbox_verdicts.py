@@ -1,18 +1,23 @@
 """What becomes of candidates that take too much, start programs late or leave things behind, at every level."""
 
+import contextlib
 import os
 import shutil
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pike.core.evaluation import Status
-from pike.evaluate import filters, processes
+from pike.core.errors import InfraError
+from pike.core.evaluation import EvaluateOptions, EvaluationRequest, Status
+from pike.evaluate import cgroup, filters, processes
+from pike.evaluate.client import JudgeClient
 from pike.evaluate.sandbox import LEVELS, Claim
 from pike.evaluate.watch import Limits, Watch
 
+OPTIONS = EvaluateOptions(max_timing_seconds=1.0, timeout_seconds=60.0, correctness_seeds=2)
 FORKS = """
 import os, time
 for _ in range(200):
@@ -177,3 +182,21 @@ def test_inline_cpp_builds_inside(verdict, rewrite):
     )
     found = verdict(rewrite(result="extension.same(y)", top=build), timeout_seconds=300.0)
     assert found.status is Status.VALID, found.log
+
+
+@pytest.mark.parametrize("when", ["after a verdict", "in the middle"])
+def test_a_judge_that_is_closed_leaves_no_file_and_no_group(task, rewrite, when):
+    client, numbers = JudgeClient(), []
+
+    def on_stage(stage: str) -> None:
+        numbers.append(client._process.pid)
+        if when == "in the middle" and stage == "load":
+            client._process.stdin.close()
+
+    source = rewrite("import time; time.sleep(2); raise KeyError")
+    with contextlib.suppress(InfraError):  # the judge may end before it can answer
+        client.evaluate(EvaluationRequest(task, source, OPTIONS), on_stage)
+    client.close()
+    place = cgroup.find()
+    folders = [Path(tempfile.gettempdir()), *([place.folder] if place else [])]
+    assert [path for folder in folders for path in folder.glob(f"pike-{numbers[0]}-*")] == []

@@ -92,12 +92,12 @@ def find() -> Place | None:
     return max(places, key=lambda place: place.memory + place.tasks, default=None)
 
 
-def sweep(prefix: str = "pike-") -> None:
-    """Kill and remove groups of judges that no longer live."""
+def sweep(ending: int = 0) -> None:
+    """Kill and remove groups of judges that no longer live, and of the one that is `ending`."""
     place = find()
-    for path in place.folder.glob(f"{prefix}*-*") if place else ():
+    for path in place.folder.glob("pike-*-*") if place else ():
         owner = path.name.split("-")[1]
-        if owner.isdigit() and not Path(f"/proc/{owner}").exists():
+        if owner.isdigit() and (int(owner) == ending or not Path(f"/proc/{owner}").exists()):
             group = Group.__new__(Group)
             group.path = path
             group.close()

@@ -252,13 +252,13 @@ def folder_prefix() -> str:
     return f"pike-{os.getpid()}-"
 
 
-def sweep() -> None:
-    """Remove temporary folders and control groups that a judge which no longer lives left behind."""
+def sweep(ending: int = 0) -> None:
+    """Remove temporary folders and control groups that judges left behind: dead ones, and the one that is `ending`."""
     for path in Path(tempfile.gettempdir()).glob("pike-*-*"):
         owner = path.name.split("-")[1]
-        if owner.isdigit() and not Path(f"/proc/{owner}").exists():
+        if owner.isdigit() and (int(owner) == ending or not Path(f"/proc/{owner}").exists()):
             shutil.rmtree(path, ignore_errors=True)
-    cgroup.sweep()
+    cgroup.sweep(ending)
 
 
 def _group(limits: Limits) -> cgroup.Group | None:

@@ -37,9 +37,10 @@ def main() -> None:
     try:
         while line := requests.get():
             busy.set()
-            _send(channel, _serve(judge, json.loads(line), channel))
+            answer = _serve(judge, json.loads(line), channel)
             kill_strays(judge.keep_pids())
-            busy.clear()
+            busy.clear()  # whoever has the answer may close at once
+            _send(channel, answer)
     finally:
         judge.forget()
         kill_strays(set())
@@ -52,6 +53,7 @@ def _listen(requests: queue.Queue[str], busy: threading.Event) -> None:
     requests.put("")
     if busy.is_set():
         kill_strays(set())
+        sweep(os.getpid())
         os._exit(1)
 
 
