@@ -6,6 +6,7 @@ lies in it (`layout`).
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 from typing import Protocol
@@ -40,8 +41,10 @@ class HostRegion:
     def allocate(cls, nbytes: int) -> HostRegion:
         """A new region of at least `nbytes` bytes, zeroed, rounded up to whole pages."""
         size = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
-        fd = os.memfd_create("pike", os.MFD_CLOEXEC)
+        fd = os.memfd_create("pike", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(fd, size)
+        # Whoever holds the descriptor could shrink the file, and the other side's next access would be fatal.
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         return cls(fd, size)
 
     def close(self) -> None:
