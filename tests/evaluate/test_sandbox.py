@@ -193,7 +193,6 @@ def _held(level, place: Path, received: list[int]) -> Trial:
             before = _build(child, "first", BEFORE)
             running = _alive(child)
             child.end_helpers()
-            time.sleep(0.1)
             alive = running, _alive(child)
             if filters.work():
                 child.order(Command.SEAL, None, time.monotonic() + 60, (), lambda: 0.0)

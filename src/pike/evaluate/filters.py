@@ -12,9 +12,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 
 from pike.evaluate import processes
 from pike.evaluate.child import seccomp
+
+_GONE_SECONDS = 10.0
 
 
 @functools.cache
@@ -34,13 +38,14 @@ def first_program(guarded: tuple[int, ...] = ()) -> int:
     return fd
 
 
-def end_helpers(root: int, pids: set[int], wrapped: bool) -> None:
-    """Kill every process of a child's tree but the child itself and what the level put around it."""
-    for pid in pids:
-        how = processes.held(pid)
-        if how.alive and not _is_child(root, pid, how, wrapped) and not _is_around(root, pid, how, wrapped):
+def end_helpers(root: int, pids: Callable[[], set[int]], wrapped: bool) -> None:
+    """Kill every process of a child's tree but the child itself and what the level put around it, and see them gone."""
+    deadline = time.monotonic() + _GONE_SECONDS
+    while (helpers := _helpers(root, pids(), wrapped)) and time.monotonic() < deadline:
+        for pid in helpers:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        time.sleep(0.002)
 
 
 def missing(root: int, pids: set[int], wrapped: bool) -> str:
@@ -61,6 +66,15 @@ def missing(root: int, pids: set[int], wrapped: bool) -> str:
             if how.filters < ours + (1 if around else 2):
                 return f"a thread of process {how.numbers[-1]} runs without the system call filter"
     return ""
+
+
+def _helpers(root: int, pids: set[int], wrapped: bool) -> list[int]:
+    found = [(pid, processes.held(pid)) for pid in pids]
+    return [
+        pid
+        for pid, how in found
+        if how.alive and not _is_child(root, pid, how, wrapped) and not _is_around(root, pid, how, wrapped)
+    ]
 
 
 def _is_child(root: int, pid: int, how: processes.Held, wrapped: bool) -> bool:

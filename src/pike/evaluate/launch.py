@@ -190,7 +190,7 @@ class Child:
 
     def end_helpers(self) -> None:
         """Kill every process of its tree but the child itself, compile workers for example."""
-        filters.end_helpers(self.pid, self.pids(), self._wrapped)
+        filters.end_helpers(self.pid, self.pids, self._wrapped)
 
     def unsealed(self) -> str:
         """Why the tree of a sealed child cannot be trusted not to start programs, empty if it can."""
