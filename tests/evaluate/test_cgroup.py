@@ -14,7 +14,7 @@ def group():
     place = cgroup.find()
     if place is None:
         pytest.skip("no control group of version 2 can be made here")
-    made = Group(place, f"pike-{time.monotonic_ns()}-test", 0, 0)
+    made = Group(place, f"{cgroup.prefix()}contract", 0, 0)
     yield made
     made.close()
     assert not made.path.exists()

@@ -92,15 +92,24 @@ def find() -> Place | None:
     return max(places, key=lambda place: place.memory + place.tasks, default=None)
 
 
+def prefix() -> str:
+    """How groups of this process are called, so that `sweep` knows whose they are, in which PID namespace."""
+    return f"pike-{os.getpid()}-{_namespace()}-"
+
+
 def sweep(ending: int = 0) -> None:
     """Kill and remove groups of judges that no longer live, and of the one that is `ending`."""
     place = find()
-    for path in place.folder.glob("pike-*-*") if place else ():
+    for path in place.folder.glob(f"pike-*-{_namespace()}-*") if place else ():
         owner = path.name.split("-")[1]
         if owner.isdigit() and (int(owner) == ending or not Path(f"/proc/{owner}").exists()):
             group = Group.__new__(Group)
             group.path = path
             group.close()
+
+
+def _namespace() -> int:
+    return os.stat("/proc/self/ns/pid").st_ino
 
 
 def _own() -> Path | None:
@@ -117,7 +126,7 @@ def _tried(folder: Path) -> Place | None:
     """What a group in `folder` offers, None unless a process can really join one."""
     if not (folder / "cgroup.procs").exists():
         return None
-    probe = folder / f"pike-{os.getpid()}-probe"
+    probe = folder / f"{prefix()}probe"
     try:
         group = Group(Place(folder, False, False), probe.name, 0, 0)
     except OSError:

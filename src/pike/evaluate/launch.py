@@ -263,7 +263,7 @@ def sweep(ending: int = 0) -> None:
 
 def _group(limits: Limits) -> cgroup.Group | None:
     place = cgroup.find()
-    name = f"{folder_prefix()}{next(_numbers)}"
+    name = f"{cgroup.prefix()}{next(_numbers)}"
     with contextlib.suppress(OSError):
         return cgroup.Group(place, name, limits.memory_bytes, limits.processes * THREADS_PER_PROCESS) if place else None
     return None
