@@ -182,7 +182,6 @@ class _Trial:
         with self._stage(Stage.CORRECT), self._lease.shared():
             checks = self._checks = Checks(bench, runner, self._options)
             checks.before_timing(self._request.effort)
-            bench.twin.seal()
             runner.seal()
         with self._lease.shared():
             self._nursery.settle()

@@ -57,7 +57,7 @@ class ChildPlan:
         hidden: files that it must not read.
         processes: limit on processes at once, 0 for none; see `watch.Limits` for threads.
         disk_bytes: limit on what it writes, 0 for none.
-        trusted: runs nothing that distrust applies to (the reference): no limits, orphans are not its own.
+        trusted: runs nothing that distrust applies to (the reference): no limits, no filter, orphans are not its own.
     """
 
     level: SandboxLevel
@@ -96,10 +96,11 @@ class Child:
 
     def _start(self, channel: int) -> subprocess.Popen[bytes]:
         plan = self._plan
-        by_level = filters.work() and plan.level.filters
+        filtered = filters.work() and not plan.trusted
+        by_level = filtered and plan.level.filters
         program = filters.first_program() if by_level else None
         cell = Cell(str(self.folder), plan.readable, plan.cuda, plan.importable, plan.hidden, program)
-        argv = plan.level.command(cell, self._argv(channel, filters.work() and not by_level))
+        argv = plan.level.command(cell, self._argv(channel, filtered and not by_level))
         environment = _environment(self.folder)
         try:
             return subprocess.Popen(

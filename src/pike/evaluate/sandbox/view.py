@@ -6,6 +6,7 @@ tasks, other runs) is left out by not being listed. Does not know how a level sh
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import glob
 import importlib.util
@@ -66,12 +67,21 @@ def sights(cell: Cell) -> tuple[Sight, ...]:
 def _system(cuda: bool) -> Iterator[str]:
     yield from (path for path in _SYSTEM if not os.path.islink(path))
     yield from (f"/etc/{name}" for name in _SETTINGS)
-    yield from _unless_private(os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep))
+    yield from _unless_private([*os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep), *_library_folders()])
     if cuda:
         yield "/sys"  # the driver reads the topology of the PCI bus
         yield "/run/opengl-driver"  # where NixOS keeps libcuda
         places = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")]
         yield from _unless_private([*places, *glob.glob("/opt/cuda*")])
+
+
+def _library_folders() -> list[str]:
+    """Where this machine's linker looks besides the usual folders, drivers' libraries for example."""
+    lines = []
+    for name in glob.glob("/etc/ld.so.conf.d/*.conf"):
+        with contextlib.suppress(OSError):
+            lines += Path(name).read_text().split()
+    return [line for line in lines if line.startswith("/")]
 
 
 def _python() -> Iterator[str]:
