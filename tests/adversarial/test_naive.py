@@ -6,6 +6,8 @@ import pytest
 
 from pike.evaluate.corpus import Kind, Sample, catalogue
 
+ATTEMPTS = 3
+"""Some attacks need luck as well: a block of memory that nobody took meanwhile, a machine that is not too busy."""
 ON_CPU = [s for s in catalogue() if s.kind is Kind.ATTACK and "cpu" in s.devices]
 
 
@@ -27,8 +29,11 @@ def bitten(bite: str, found: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("sample", ON_CPU, ids=lambda sample: sample.id)
 def test_an_attack_bites_a_naive_harness(sample: Sample, naive) -> None:
-    found = naive(sample)
-    assert bitten(sample.bite, found), found
+    for _ in range(ATTEMPTS):
+        found = naive(sample)
+        if bitten(sample.bite, found):
+            return
+    pytest.fail(f"{sample.id} did not bite: {found}")
 
 
 def test_the_naive_harness_judges_an_honest_candidate_as_anyone_would(naive) -> None:
