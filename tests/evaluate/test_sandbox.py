@@ -105,6 +105,11 @@ def forked():
 attempt("program in a fork", forked)
 earlier.set()
 while earlier.is_set(): time.sleep(0.01)
+if os.fork() == 0:  # a daemon that is there at the end
+    os.setsid()
+    if os.fork() == 0:
+        while True: time.sleep(60)
+    os._exit(0)
 tell()
 """
 
@@ -198,7 +203,7 @@ def _held(level, place: Path, received: list[int]) -> Trial:
                 child.order(Command.SEAL, None, time.monotonic() + 60, (), lambda: 0.0)
             unsealed, after = child.unsealed(), _build(child, "second", AFTER)
             server.settimeout(0.0)
-            log, pids = child.log(), child.pids()
+            log, pids = child.log(), _with_the_daemon(child, alive[1])
         finally:
             child.kill()
         written = {name: path.read_text() for name, path in elsewhere.items() if path.exists()}
@@ -219,6 +224,14 @@ def _build(child: Child, name: str, source: str) -> dict[str, str]:
         if len(said) >= (1 if name == "first" else 2):
             return json.loads(said[-1].removeprefix("FOUND"))
     raise AssertionError(child.log())
+
+
+def _with_the_daemon(child: Child, without: int) -> set[int]:
+    deadline = time.monotonic() + 20
+    while _alive(child) != without + 1 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert _alive(child) == without + 1
+    return child.pids()
 
 
 def _alive(child: Child) -> int:
