@@ -23,7 +23,7 @@ REFUSED = "refused"
 """Owed verdict: any status but `valid` and `infra-error`."""
 _NAMES = {
     "rows", "seen", "task", "devices", "bite", "owed", "mechanism", "precision", "effort", "needs", "timeout",
-    "memory_gib", "runs", "harness", "gap", "self_test", "slow", "label",
+    "memory_gib", "runs", "harness", "gap", "self_test", "slow", "label", "cpus",
 }  # fmt: skip
 
 
@@ -61,6 +61,7 @@ class Sample:
         gap: why it is not yet stopped, empty where it is.
         self_test: whether `pike doctor --self-test` runs it.
         slow: whether it needs more than ten seconds.
+        cpus: how many CPUs a machine must have for it to show anything.
     """
 
     id: str
@@ -85,6 +86,7 @@ class Sample:
     gap: str = ""
     self_test: bool = False
     slow: bool = False
+    cpus: int = 1
 
     def task_on(self, device: str) -> Task:
         """The task, larger on a GPU."""
@@ -134,6 +136,7 @@ def _read(path: Path, kind: Kind) -> Sample:
         gap=header.get("gap", ""),
         self_test=header.get("self_test") == "yes",
         slow=header.get("slow") == "yes",
+        cpus=int(header.get("cpus", 1)),
     )
 
 

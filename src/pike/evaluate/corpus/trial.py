@@ -5,6 +5,7 @@ Knows how to read a verdict against what is owed. Does not know who asks.
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass, replace
 
@@ -53,6 +54,8 @@ def obstacle(sample: Sample, device: str, sandbox: str) -> str:
     kind = device.partition(":")[0]
     if kind not in sample.devices:
         return f"needs {' or '.join(sample.devices)}"
+    if len(os.sched_getaffinity(0)) < sample.cpus:
+        return f"needs {sample.cpus} CPUs"
     level = choose(sandbox)
     if sample.needs is not None and sample.needs not in level.claims:
         return f"the sandbox level {level.name} does not promise: {sample.needs.value}"

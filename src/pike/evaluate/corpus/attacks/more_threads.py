@@ -3,6 +3,7 @@
 rows: 64
 mechanism: the same cores for both sides
 devices: cpu
+cpus: 2
 bite: reached
 owed: neutral
 gap: the number of threads is set, not enforced: a candidate may run on more CPUs than the reference
