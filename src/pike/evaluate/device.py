@@ -16,7 +16,7 @@ import torch
 
 from pike.core.device import DeviceFacts
 from pike.core.errors import UserError
-from pike.evaluate.launch import search_path
+from pike.evaluate.environment import search_path
 
 
 def resolve(name: str) -> torch.device:

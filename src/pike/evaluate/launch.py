@@ -1,7 +1,7 @@
 """Child processes: started in a sandbox, spoken to over a socket, and certain to be gone afterwards.
 
-Knows processes, environment, limits, logs and signals. Does not know what candidates are or when a verdict is
-reached.
+Knows how a child is started, stopped and ended, and what it leaves behind. Does not know what candidates are or when
+a verdict is reached.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any
 
 from pike.evaluate import cgroup, filters, processes
 from pike.evaluate.child.wire import NONCE_BYTES, Command, Up, receive_up, send_down
+from pike.evaluate.environment import child_environment
 from pike.evaluate.logs import Tail
 from pike.evaluate.sandbox import Cell, Claim, SandboxLevel
 from pike.evaluate.watch import THREADS_PER_PROCESS, Limits, Watch
@@ -31,13 +32,6 @@ from pike.evaluate.watch import THREADS_PER_PROCESS, Limits, Watch
 _MOST_FILE_BYTES = 8 << 30
 _MOST_FOLDER_BYTES = 16 << 30
 _END_SECONDS = 5.0
-_ALLOWED_ENVIRONMENT = (
-    "PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "CC", "CXX", "CUDA_HOME", "CUDA_PATH",
-    "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "OMP_NUM_THREADS",
-    "TRITON_INTERPRET", "TORCH_CUDA_ARCH_LIST",
-)  # fmt: skip
-
-
 _numbers = itertools.count(1)
 _ours: set[int] = set()
 """Process ids of all children that were started here and not yet ended."""
@@ -101,7 +95,7 @@ class Child:
         program = filters.first_program() if by_level else None
         cell = Cell(str(self.folder), plan.readable, plan.cuda, plan.importable, plan.hidden, program)
         argv = plan.level.command(cell, self._argv(channel, filtered and not by_level))
-        environment = _environment(self.folder)
+        environment = child_environment(self.folder)
         try:
             return subprocess.Popen(
                 self._group.joining(argv) if self._group else argv,
@@ -268,35 +262,3 @@ def _group(limits: Limits) -> cgroup.Group | None:
     with contextlib.suppress(OSError):
         return cgroup.Group(place, name, limits.memory_bytes, limits.processes * THREADS_PER_PROCESS) if place else None
     return None
-
-
-def search_path() -> str:
-    """PATH with this Python's own programs first (ninja lives there)."""
-    return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    """An allow-list; every cache and home lies in the child's own folder, so nothing survives it."""
-    kept = {name: os.environ[name] for name in _ALLOWED_ENVIRONMENT if name in os.environ}
-    caches = folder / "caches"
-    for part in ("tmp", "shm", "inductor", "triton", "extensions", "cuda"):
-        (caches / part).mkdir(parents=True)
-    cores = len(os.sched_getaffinity(0))
-    return kept | {
-        "PATH": search_path(),
-        "HOME": str(folder),
-        "TMPDIR": str(caches / "tmp"),
-        "XDG_CACHE_HOME": str(caches / "tmp"),
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path and os.path.isdir(path)),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        # Whether glibc hands freed buffers back to the system after each call is settled by chance, process by
-        # process, and costs up to a quarter of a call; both sides keep theirs.
-        "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
-        "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-        "PYTHONSAFEPATH": "1",
-        "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
-        "TORCHINDUCTOR_COMPILE_THREADS": str(min(cores, 8) if cores >= 8 else 1),
-        "TRITON_CACHE_DIR": str(caches / "triton"),
-        "TORCH_EXTENSIONS_DIR": str(caches / "extensions"),
-        "CUDA_CACHE_PATH": str(caches / "cuda"),
-    }
