@@ -7,6 +7,8 @@ import torch
 
 from pike.core.evaluation import Tolerance
 from pike.evaluate.correctness import Expected, compare, compare_closely
+from pike.evaluate.reference import Inputs
+from pike.evaluate.regimes import REGIMES, neighbour
 from pike.evaluate.rows import row_length
 
 TINY = 2**-8
@@ -128,3 +130,23 @@ def test_empty_outputs_and_scalars_are_compared(dtype, shape):
         assert wrong(torch.zeros_like(native), native)
         if dtype.is_floating_point:
             assert "NaN" in wrong(torch.full_like(native, math.nan), native)
+
+
+def test_regimes_change_floating_point_inputs_only_and_neighbours_hardly_differ():
+    given = Inputs((torch.randn(6, 8), torch.arange(4), torch.zeros(2, dtype=torch.float8_e4m3fn)), {"mask": None})
+    for change in (*(regime.change for regime in REGIMES), neighbour):
+        made = change(given, 1)
+        assert not torch.equal(made.args[0], given.args[0])
+        assert made.args[0].shape == (6, 8)
+        assert made.args[1] is given.args[1] and made.args[2] is given.args[2]
+        assert torch.equal(made.args[0], change(given, 1).args[0])  # the seed decides
+    assert torch.allclose(neighbour(given, 2).args[0], given.args[0], rtol=3e-7, atol=0.0)
+    assert (REGIMES[-2].change(given, 1).args[0] != 0).sum() == 6  # one-hot rows
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float8_e4m3fn])
+def test_narrow_types_are_compared_at_their_own_precision(dtype):
+    answer = torch.linspace(-2, 2, 64, dtype=torch.float64).view(2, 32)
+    native = answer.to(dtype)
+    assert wrong(native.clone(), native, answer) == ""
+    assert wrong(torch.zeros_like(native), native, answer)

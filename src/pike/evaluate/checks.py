@@ -15,7 +15,7 @@ from pike.evaluate.bench import Bench
 from pike.evaluate.blocks import Kept
 from pike.evaluate.child.layout import take_apart
 from pike.evaluate.child.wire import Command
-from pike.evaluate.correctness import Expected, compare_closely, worse
+from pike.evaluate.correctness import Expected, as_float64, compare_closely, worse
 from pike.evaluate.reference import Inputs
 from pike.evaluate.regimes import REGIMES, Regime
 from pike.evaluate.runner import Refused, Runner
@@ -107,13 +107,17 @@ class Checks:
 
 
 def _tests_something(expected: Expected) -> bool:
-    """Whether the reference is finite and its own error small beside its values, so that a wrong answer would show."""
-    for answer, native in zip(expected.answers, expected.native, strict=True):
-        if not (native.is_floating_point() or native.is_complex()):
-            continue
-        if not bool(torch.isfinite(native).all() and torch.isfinite(answer).all()):
-            return False
-        error, size = torch.linalg.vector_norm(native - answer), torch.linalg.vector_norm(answer)
-        if float(error) > _USELESS_SHARE * float(size):
-            return False
-    return True
+    """Whether the reference is finite and its own error small beside its values, at every allowed precision, so that a
+    wrong answer would show."""
+    return all(
+        _is_close(as_float64(own[index]), as_float64(answer))
+        for own in (expected.native, *expected.variants)
+        for index, answer in enumerate(expected.answers)
+        if answer.is_floating_point() or answer.is_complex()
+    )
+
+
+def _is_close(own: torch.Tensor, answer: torch.Tensor) -> bool:
+    if not bool(torch.isfinite(own).all() and torch.isfinite(answer).all()):
+        return False
+    return float(torch.linalg.vector_norm(own - answer)) <= _USELESS_SHARE * float(torch.linalg.vector_norm(answer))

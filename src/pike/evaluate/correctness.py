@@ -111,7 +111,7 @@ def _compare_one(output: torch.Tensor, expected: Expected, index: int, tolerance
     native = expected.native[index]
     if not (native.is_floating_point() or native.is_complex()):
         return _compare_exactly(output, native)
-    found, own = _double(output), _double(native)
+    found, own = as_float64(output), as_float64(native)
     truth, numeric = _truth(_answer(expected, index), own)
     numeric &= ~_same_special(found, own)
     elsewhere = ~numeric & ~_same_special(found, own) & ~_same_special(found, truth)
@@ -165,7 +165,7 @@ def _budget(truth: torch.Tensor, numeric: torch.Tensor, expected: Expected, inde
 
 
 def _own(truth: torch.Tensor, numeric: torch.Tensor, expected: Expected, index: int) -> Figures:
-    allowed = [_double(one[index]) for one in (expected.native, *expected.variants)]
+    allowed = [as_float64(one[index]) for one in (expected.native, *expected.variants)]
     return most(measure(one, truth, numeric & torch.isfinite(one)) for one in allowed)
 
 
@@ -189,11 +189,11 @@ def _is_vacuous(native: torch.Tensor) -> bool:
 
 def _answer(expected: Expected, index: int) -> torch.Tensor:
     answer, native = expected.answers[index], expected.native[index]
-    return _double(answer if answer.is_complex() == native.is_complex() else native)
+    return as_float64(answer if answer.is_complex() == native.is_complex() else native)
 
 
-def _double(tensor: torch.Tensor) -> torch.Tensor:
-    """In float64; a complex number becomes two neighbours in its row."""
+def as_float64(tensor: torch.Tensor) -> torch.Tensor:
+    """Any real or complex tensor in float64; a complex number becomes two neighbours in its row."""
     if not tensor.is_complex():
         return tensor.double()
     parts = torch.view_as_real(tensor.to(torch.complex128))

@@ -118,8 +118,9 @@ def _filled(native: torch.Tensor) -> torch.Tensor:
     flat = native.flatten()
     if not _is_real(native):
         return flat.mode().values.expand(native.shape)
-    finite = flat[torch.isfinite(flat)]
-    return (finite.mean() if finite.numel() else flat[0]).expand(native.shape)
+    wide = _wide(flat)
+    finite = wide[torch.isfinite(wide)]
+    return (finite.mean() if finite.numel() else wide[0]).to(native.dtype).expand(native.shape)
 
 
 def _mean(this: _Draw, other: _Draw) -> list[torch.Tensor] | None:
@@ -127,7 +128,9 @@ def _mean(this: _Draw, other: _Draw) -> list[torch.Tensor] | None:
     if not any(_has_rows(native) for native in this.expected.native):
         return None
     return [
-        _rows(native).mean(dim=0).expand(native.shape) if _has_rows(native) and _is_real(native) else native
+        _wide(_rows(native)).mean(dim=0).to(native.dtype).expand(native.shape)
+        if _has_rows(native) and _is_real(native)
+        else native
         for native in other.expected.native
     ]
 
@@ -162,6 +165,11 @@ def _has_rows(native: torch.Tensor) -> bool:
 
 def _rows(native: torch.Tensor) -> torch.Tensor:
     return native.reshape(-1, native.shape[-1])
+
+
+def _wide(native: torch.Tensor) -> torch.Tensor:
+    """Where sums neither overflow nor are missing."""
+    return native.to(torch.complex128 if native.is_complex() else torch.float64)
 
 
 def _is_real(native: torch.Tensor) -> bool:

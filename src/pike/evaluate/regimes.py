@@ -18,6 +18,9 @@ _OFFSET = 4.0
 """Standard deviations of the usual input: enough that a variance taken as a difference of means cancels."""
 _OUTLIER_SHARE, _OUTLIER_TIMES = 0.01, 30.0
 
+_CHANGED = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+"""Narrower types have no arithmetic of their own."""
+
 Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 
 
@@ -47,7 +50,7 @@ def _each_float(change: Change) -> Callable[[Inputs, int], Inputs]:
         chance = torch.Generator().manual_seed(seed)
         tensors, structure = take_apart((inputs.args, inputs.kwargs))
         made = [
-            change(tensor, chance).to(tensor.dtype) if tensor.is_floating_point() and tensor.numel() else tensor
+            change(tensor, chance).to(tensor.dtype) if tensor.dtype in _CHANGED and tensor.numel() else tensor
             for tensor in tensors
         ]
         args, kwargs = put_together(structure, made)
