@@ -1,10 +1,12 @@
 """Takes the variance as the mean of squares less the squared mean, which cancels where the mean is large.
 
+At the offset that finalists are tried with, its error lies at the edge of the budget: it may be refused or accepted.
+
 rows: 47
 mechanism: input regimes
 effort: final
 bite: accepted
-owed: wrong-output
+owed: wrong-output, neutral
 """
 
 
