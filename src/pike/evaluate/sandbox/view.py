@@ -29,6 +29,8 @@ _PROJECTS = ("/usr/src", "/usr/local/src")
 """Folders below the system's where people keep their own work."""
 _TOOLS = ("cc", "c++", "gcc", "g++", "clang", "clang++", "as", "ld", "ninja", "make")
 _OUR_CODE = ("__init__.py", "core", "evaluate/__init__.py", "evaluate/child")
+_OUR_TASKS = "tasks/suites"
+"""The only part of the package that a live module's file cannot import: it holds what others are judged on."""
 
 
 class Show(enum.Enum):
@@ -58,7 +60,7 @@ def sights(cell: Cell) -> tuple[Sight, ...]:
     masks = [Sight(path, Show.EMPTY) for path in (*_PROJECTS, package) if os.path.isdir(path) and _below(path, binds)]
     inner = {name for path in wanted for name in _names(path) if any(_inside(name, mask.path) for mask in masks)}
     binds |= {name for name in inner if os.path.exists(name)}
-    binds |= {os.path.join(package, part) for part in _OUR_CODE}
+    binds |= {os.path.join(package, part) for part in (_all_but_tasks(package) if cell.importable else _OUR_CODE)}
     blanks = [Sight(name, Show.BLANK) for path in cell.hidden for name in _names(path) if _shown(name, binds)]
     shown = [*masks, *(Sight(path, Show.READ) for path in binds)]
     return (*links, *sorted(shown, key=lambda sight: (len(Path(sight.path).parts), sight.path)), *blanks)
@@ -116,6 +118,15 @@ def _importable(folder: str) -> Iterator[str]:
                 yield entry.path
         elif entry.name.endswith((".py", ".so")):
             yield entry.path
+
+
+def _all_but_tasks(package: str) -> Iterator[str]:
+    """What a live module may need whose file imports `pike` as well."""
+    tasks = os.path.dirname(_OUR_TASKS)
+    yield from (entry for entry in os.listdir(package) if entry != tasks)
+    inside = (os.path.join(tasks, entry) for entry in os.listdir(os.path.join(package, tasks)))
+    yield from (entry for entry in inside if entry != _OUR_TASKS)
+    yield os.path.join(_OUR_TASKS, "__init__.py")
 
 
 def _is_package(folder: str) -> bool:
