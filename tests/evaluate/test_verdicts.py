@@ -208,9 +208,9 @@ def test_a_long_compilation_does_not_keep_others_from_being_timed(task, rewrite)
 
 
 def test_an_answer_that_is_wrong_only_among_several_released_together_is_found(verdict, rewrite):
-    stale = (
-        "self.at = getattr(self, 'at', x.data_ptr())\n"
-        "        if x.data_ptr() != self.at: return self.y\n"
+    stale = (  # right for the two that are released together before timing
+        "self.seen = list(dict.fromkeys([*getattr(self, 'seen', []), x.data_ptr()]))\n"
+        "        if self.seen.index(x.data_ptr()) > 1: return self.y\n"
         "        self.y = y"
     )
     found = verdict(rewrite(stale), effort=Effort.FINAL)
