@@ -33,7 +33,8 @@ def get_init_inputs():
     return [96]
 """
 
-OPTIONS = EvaluateOptions(max_timing_seconds=1.0, timeout_seconds=60.0, correctness_seeds=2)
+OPTIONS = EvaluateOptions(max_timing_seconds=1.0, timeout_seconds=60.0, correctness_seeds=2, threads=1)
+"""One thread, because several wait for each other where the machine is busy."""
 
 
 @pytest.fixture(scope="session")
