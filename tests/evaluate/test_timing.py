@@ -1,6 +1,7 @@
 """The stopwatch with a runner whose clocks are scripted: what it claims and what it refuses."""
 
 import random
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -8,12 +9,19 @@ import torch
 
 from pike.core.evaluation import Status
 from pike.evaluate.child.wire import Command
+from pike.evaluate.contention import ContentionMeter
 from pike.evaluate.reference import Inputs
 from pike.evaluate.runner import Call, Refused
 from pike.evaluate.timing import Stopwatch, TimingPlan
 
 PLAN = TimingPlan(min_blocks=6, min_calls=20, target_width=0.5, max_seconds=2.0, patience_seconds=2.0, verified_calls=3)
 HAND_OVER_NS, NOISE_NS = 100_000, 20_000
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    """Whatever else runs on this machine, these runners do not feel it."""
+    monkeypatch.setattr("pike.evaluate.timing.ContentionMeter", lambda: ContentionMeter(Path("/no/such/file")))
 
 
 class ScriptedRunner:
@@ -64,3 +72,8 @@ def test_a_long_candidate_that_claims_no_time_is_not_believed():
 
 def test_a_candidate_that_claims_more_time_is_not_helped():
     assert measure(ScriptedRunner(500_000, claims_ns=600_000)).speedup < 4
+
+
+def test_on_a_busy_machine_clocks_that_differ_are_no_lie(monkeypatch):
+    monkeypatch.setattr("pike.evaluate.timing.ContentionMeter", lambda: SimpleNamespace(share=lambda: 0.5))
+    assert measure(ScriptedRunner(1_500_000, claims_ns=0)).speedup == pytest.approx(2.0 / 1.5, rel=0.1)
