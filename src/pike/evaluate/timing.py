@@ -44,7 +44,7 @@ def plan_for(effort: Effort, max_seconds: float, inputs: int, beat: float = 0.0)
         beat: a speedup below which the candidate is of no interest while searching.
     """
     if effort is Effort.SEARCH:
-        return TimingPlan(SessionPlan(6, 20, 0.03, max_seconds / 2, max_seconds, beat=beat), None, 3)
+        return TimingPlan(SessionPlan(6, 20, 0.03, max_seconds / 2, max_seconds, beat=beat), None, 5)
     latency = SessionPlan(12, 50, 0.015, max_seconds, 4 * max_seconds)
     throughput = SessionPlan(6, 12, 0.03, max_seconds / 3, max_seconds, inputs)
     return TimingPlan(latency, throughput if inputs > 1 else None, 8)
