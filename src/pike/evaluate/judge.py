@@ -27,7 +27,7 @@ from pike.core.evaluation import (
     Weights,
 )
 from pike.core.lint import LintReport
-from pike.core.task import Task
+from pike.core.task import Task, TaskKind
 from pike.evaluate import device as devices
 from pike.evaluate.bench import Bench
 from pike.evaluate.checks import Checks
@@ -234,6 +234,7 @@ class _Trial:
             self._request.task.import_paths,
             bench.hidden,
             self._options.max_processes,
+            live_module=self._request.task.kind is TaskKind.MODULE,
         )
 
     def _make_way(self) -> float:

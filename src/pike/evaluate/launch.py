@@ -51,6 +51,7 @@ class ChildPlan:
         hidden: files that it must not read.
         processes: limit on processes at once, 0 for none; see `watch.Limits` for threads.
         disk_bytes: limit on what it writes, 0 for none.
+        live_module: whether the task is a live module, whose file may import `pike` too.
         trusted: runs nothing that distrust applies to (the reference): no limits, no filter, orphans are not its own.
     """
 
@@ -62,6 +63,7 @@ class ChildPlan:
     hidden: tuple[str, ...] = ()
     processes: int = 512
     disk_bytes: int = _MOST_FOLDER_BYTES
+    live_module: bool = False
     trusted: bool = False
 
     @property
@@ -93,7 +95,7 @@ class Child:
         filtered = filters.work() and not plan.trusted
         by_level = filtered and plan.level.filters
         program = filters.first_program() if by_level else None
-        cell = Cell(str(self.folder), plan.readable, plan.cuda, plan.importable, plan.hidden, program)
+        cell = Cell(str(self.folder), plan.readable, plan.cuda, plan.importable, plan.hidden, program, plan.live_module)
         argv = plan.level.command(cell, self._argv(channel, filtered and not by_level))
         environment = child_environment(self.folder)
         try:

@@ -32,6 +32,7 @@ class Cell:
         importable: folders from which it must be able to import; only what `import` can find in them is needed.
         hidden: files that it must not read, wherever they lie.
         filter_fd: descriptor of a compiled system call filter for levels that install it themselves, None for none.
+        live_module: whether the file of the judged module may import all of `pike` but its suites.
     """
 
     workdir: str
@@ -40,6 +41,7 @@ class Cell:
     importable: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     filter_fd: int | None = None
+    live_module: bool = False
 
 
 class SandboxLevel(Protocol):

@@ -60,7 +60,7 @@ def sights(cell: Cell) -> tuple[Sight, ...]:
     masks = [Sight(path, Show.EMPTY) for path in (*_PROJECTS, package) if os.path.isdir(path) and _below(path, binds)]
     inner = {name for path in wanted for name in _names(path) if any(_inside(name, mask.path) for mask in masks)}
     binds |= {name for name in inner if os.path.exists(name)}
-    binds |= {os.path.join(package, part) for part in (_all_but_tasks(package) if cell.importable else _OUR_CODE)}
+    binds |= {os.path.join(package, part) for part in (_all_but_tasks(package) if cell.live_module else _OUR_CODE)}
     blanks = [Sight(name, Show.BLANK) for path in cell.hidden for name in _names(path) if _shown(name, binds)]
     shown = [*masks, *(Sight(path, Show.READ) for path in binds)]
     return (*links, *sorted(shown, key=lambda sight: (len(Path(sight.path).parts), sight.path)), *blanks)
