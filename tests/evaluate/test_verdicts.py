@@ -219,3 +219,12 @@ def test_an_answer_that_is_wrong_only_among_several_released_together_is_found(v
     again = verdict(rewrite(), effort=Effort.FINAL)
     assert again.status is Status.VALID
     assert again.timing.throughput.inputs > 1
+
+
+def test_a_judge_keeps_no_descriptor_of_a_child_that_is_gone(judge, verdict):
+    def descriptors() -> int:
+        verdict("import os\nos._exit(3)\nclass ModelNew: pass")
+        return len(os.listdir(f"/proc/{judge._process.pid}/fd"))
+
+    first = [descriptors() for _ in range(2)][-1]  # the spare child has its own from the first one on
+    assert [descriptors() for _ in range(3)] == [first] * 3

@@ -240,7 +240,7 @@ class Child:
         if self._group:
             self._group.close()
         for _, tail in self._logs:
-            tail.text()
+            tail.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -12,6 +12,7 @@ from typing import IO
 
 _HEAD_BYTES = 4_000
 _TAIL_BYTES = 10_000
+_END_SECONDS = 1.0
 
 
 class Tail:
@@ -36,3 +37,8 @@ class Tail:
                 kept = self._tail + part[max(room, 0) :]
                 self._lost += max(len(kept) - _TAIL_BYTES, 0)
                 self._tail = kept[-_TAIL_BYTES:]
+
+    def close(self) -> None:
+        """Give the stream back; what was written stays readable."""
+        self._thread.join(_END_SECONDS)
+        self._stream.close()

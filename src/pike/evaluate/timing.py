@@ -16,6 +16,8 @@ from pike.evaluate.blocks import CONTENDED, Kept, Measured, Reservoir, Session, 
 from pike.evaluate.reference import Inputs
 from pike.evaluate.runner import Refused, Runner
 
+_TOGETHER_NS = 1e8
+"""The reference's time for all inputs released together: longer calls have nothing to hide between them."""
 _CHILD_DISAGREES, _CHILD_SLACK_NS, _CHILD_SLACK_SPREADS = 0.25, 200_000, 4.0
 
 
@@ -71,10 +73,10 @@ class Stopwatch:
             latency = self._session(self._plan.latency)
             _check_child(latency)
             timing = _timing(latency)
-            if self._plan.throughput is None:
+            together = _together(self._plan.throughput, latency)
+            if together is None:
                 return timing
-            together = self._session(self._plan.throughput)
-            return replace(timing, throughput=_throughput(together, self._plan.throughput.inputs))
+            return replace(timing, throughput=_throughput(self._session(together), together.inputs))
         finally:
             torch.set_num_threads(threads)
             self._reference.child.thaw()
@@ -85,6 +87,12 @@ class Stopwatch:
         found = Session(self._reference, self._candidate, self._draw, plan, reservoir).run()
         self.kept += reservoir.all()
         return found
+
+
+def _together(plan: SessionPlan | None, latency: Measured) -> SessionPlan | None:
+    """The throughput session with as many inputs as are of use, None where that is one."""
+    inputs = min(plan.inputs, int(_TOGETHER_NS / latency.reference_ns)) if plan else 1
+    return replace(plan, inputs=inputs) if plan and inputs > 1 else None
 
 
 def _check_child(found: Measured) -> None:
