@@ -1,4 +1,4 @@
-"""The verbs: optimize, evaluate, resume, load, estimate, doctor, self_test and report.
+"""The verbs: optimize, evaluate, resume, load, estimate, lint, doctor, self_test and report.
 
 Knows the order in which the engine's parts are used for each. Does not know how any of them works.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
@@ -25,8 +25,7 @@ from pike.engine.estimate import Estimate
 from pike.engine.estimate import estimate as estimate_run
 from pike.engine.executors import OnStage
 from pike.engine.linting import lint_task
-from pike.engine.selftest import Trial
-from pike.engine.selftest import run as run_self_test
+from pike.engine.selftest import Trial, self_test
 
 if TYPE_CHECKING:
     from torch import nn
@@ -223,20 +222,6 @@ def doctor() -> tuple[Check, ...]:
     return examine()
 
 
-def self_test(device: str = "auto", on_trial: Callable[[Trial], None] = lambda _: None) -> tuple[Trial, ...]:
-    """What the evaluator enforces on this machine, shown by attacks and honest candidates of its own; a few minutes.
-
-    Args:
-        device: `auto`, `cpu`, `cuda` or `cuda:N`.
-        on_trial: told each result as it comes.
-
-    Raises:
-        UserError: there is no such device.
-        InfraError: no judge could be started.
-    """
-    return run_self_test(device, on_trial)
-
-
 def report(folder: str | Path) -> Path:
     """Write the page of a run, finished or not, and say where it is.
 
@@ -329,6 +314,7 @@ __all__ = [
     "doctor",
     "estimate",
     "evaluate",
+    "lint",
     "load",
     "optimize",
     "read_result",

@@ -44,12 +44,12 @@ class Trial:
         return bool(self.got)
 
 
-def run(device: str = "auto", on_trial: Callable[[Trial], None] = lambda _: None) -> tuple[Trial, ...]:
-    """Judge the representative part of the corpus; takes a few minutes.
+def self_test(device: str = "auto", on_trial: Callable[[Trial], None] = lambda _: None) -> tuple[Trial, ...]:
+    """What the evaluator enforces on this machine, shown by attacks and honest candidates of its own; a few minutes.
 
     Args:
         device: `auto`, `cpu`, `cuda` or `cuda:N`.
-        on_trial: told each result as it comes.
+        on_trial: told each result as it comes, from this thread.
 
     Raises:
         UserError: there is no such device.
