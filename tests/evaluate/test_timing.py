@@ -13,7 +13,8 @@ from pike.evaluate.blocks import SessionPlan
 from pike.evaluate.child.wire import Command
 from pike.evaluate.contention import ContentionMeter
 from pike.evaluate.reference import Inputs
-from pike.evaluate.runner import Call, Refused
+from pike.evaluate.refusal import Refused
+from pike.evaluate.runner import Call
 from pike.evaluate.timing import Stopwatch, TimingPlan
 
 LATENCY = SessionPlan(min_blocks=6, min_calls=20, target_width=0.5, max_seconds=2.0, patience_seconds=2.0)

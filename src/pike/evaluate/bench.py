@@ -30,8 +30,9 @@ from pike.evaluate.child.wire import Command
 from pike.evaluate.correctness import Expected
 from pike.evaluate.launch import Child, ChildPlan, folder_prefix
 from pike.evaluate.reference import WEIGHTS_SEED, Inputs, load
+from pike.evaluate.refusal import Refused
 from pike.evaluate.regimes import neighbour
-from pike.evaluate.runner import Allowance, Refused, Runner
+from pike.evaluate.runner import Allowance, Runner
 from pike.evaluate.sandbox import BareProcess
 
 _REFERENCE_SECONDS = 24 * 3600.0

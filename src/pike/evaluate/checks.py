@@ -17,8 +17,9 @@ from pike.evaluate.child.layout import take_apart
 from pike.evaluate.child.wire import Command
 from pike.evaluate.correctness import Expected, as_float64, compare_closely, worse
 from pike.evaluate.reference import Inputs
+from pike.evaluate.refusal import Refused
 from pike.evaluate.regimes import REGIMES, Regime
-from pike.evaluate.runner import Refused, Runner
+from pike.evaluate.runner import Runner
 
 _FINAL_SEEDS = 2
 REUSES_OUTPUT = "reuses-output-buffer"

@@ -31,7 +31,7 @@ from pike.core.task import Task, TaskKind
 from pike.evaluate import device as devices
 from pike.evaluate.bench import Bench
 from pike.evaluate.checks import Checks
-from pike.evaluate.child.cuda_vmm import CudaDriverError
+from pike.evaluate.child.cuda_driver import CudaDriverError
 from pike.evaluate.child.stub import FROM_REFERENCE, SEEDED, STATE_DICT, BuildOrder
 from pike.evaluate.child.wire import Command
 from pike.evaluate.holding import not_enforced
@@ -39,7 +39,8 @@ from pike.evaluate.launch import ChildPlan
 from pike.evaluate.lease import Lease
 from pike.evaluate.lint import lint, refuse_trivial
 from pike.evaluate.nursery import Nursery
-from pike.evaluate.runner import Allowance, Refused, Runner
+from pike.evaluate.refusal import Refused
+from pike.evaluate.runner import Allowance, Runner
 from pike.evaluate.sandbox import SandboxLevel, choose
 from pike.evaluate.timing import Stopwatch, plan_for
 

@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import os
 import secrets
+import select
 import shutil
 import signal
 import socket
@@ -158,6 +159,10 @@ class Child:
             WireClosed, WireTimeout, WireViolation: see `child.wire`.
         """
         return receive_up(self._sock, self._nonce, self._seq, deadline, on_wait)
+
+    def has_answered(self) -> bool:
+        """Whether `receive` would find something at once: an answer, or the end of the child."""
+        return bool(select.select([self._sock], [], [], 0.0)[0])
 
     def freeze(self) -> None:
         """Stop the child and all that descend from it, so that they are quiet while something else is timed."""

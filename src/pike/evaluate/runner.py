@@ -1,9 +1,7 @@
-"""One child with its shared buffers, as the judge drives it: order, hand over inputs, snapshot outputs, read the
-clock.
+"""One child as the judge drives it: order, wait, stage inputs, call, read outputs.
 
-Knows the serial hand-over: the input does not exist in the child's memory before the clock starts, and the clock
-stops when the judge holds its own copy of an output that was poisoned before. Does not know what is right or fast
-enough.
+Knows every way in which a child can fail and the status owed for it, and whose time is running. Does not know how data
+reach the child and where the clock stops (`handover`), nor what is right or fast enough.
 """
 
 from __future__ import annotations
@@ -11,30 +9,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from pike.core.evaluation import Status
 from pike.evaluate import filters
-from pike.evaluate.child import regions
 from pike.evaluate.child.layout import Layout, take_apart, views
-from pike.evaluate.child.stub import MapOrder
 from pike.evaluate.child.wire import Command, Reply, Up, WireClosed, WireTimeout, WireViolation
+from pike.evaluate.handover import Handover, Shape, make
 from pike.evaluate.launch import Child
 from pike.evaluate.reference import Inputs
+from pike.evaluate.refusal import Refused
 
-_POISON = 0xFF
-"""All bits set: NaN in every floating-point type, -1 in every signed integer type."""
-
-
-class Refused(Exception):
-    """The candidate failed in a way that ends its evaluation."""
-
-    def __init__(self, status: Status, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.reason = reason
+_LOOKS = 500
+"""How often a board is looked at between two looks at everything else: some tens of microseconds."""
 
 
 class Allowance:
@@ -82,12 +70,13 @@ class Runner:
         self.child = child
         self.device = device
         self.allowance = allowance
-        self._flush = _flush_buffer(device)
+        self._make_handover: Callable[[Shape, torch.device], Handover] = make
+        self._handover: Handover | None = None
         self._sealed = False
 
-    def order(self, command: Command, body: Any = None, on_broken: Status = Status.RUNTIME_ERROR,
+    def order(self, command: Command, body: object = None, on_broken: Status = Status.RUNTIME_ERROR,
               fds: tuple[int, ...] = ()) -> Up:  # fmt: skip
-        """Send a command; every way in which the child can fail becomes `Refused`.
+        """Send a command and wait for its answer; every way in which the child can fail becomes `Refused`.
 
         Args:
             command: what to do.
@@ -98,8 +87,20 @@ class Runner:
         Raises:
             Refused: with the status owed.
         """
-        started = time.monotonic()
-        stopped = [0.0]
+        self.send(command, body, on_broken, fds)
+        return self.receive(on_broken)
+
+    def send(self, command: Command, body: object = None, on_broken: Status = Status.RUNTIME_ERROR,
+             fds: tuple[int, ...] = ()) -> None:  # fmt: skip
+        """The first half of `order`."""
+        try:
+            self.child.send(command, body, fds)
+        except WireClosed as error:
+            raise self._death(on_broken) from error
+
+    def receive(self, on_broken: Status = Status.RUNTIME_ERROR) -> Up:
+        """The second half of `order`."""
+        started, stopped = time.monotonic(), [0.0]
 
         def on_wait() -> float:
             self._look()
@@ -107,10 +108,9 @@ class Runner:
             return stopped[-1]
 
         try:
-            up = self.child.order(command, body, started + max(self.allowance.left_seconds, 0.0), fds, on_wait)
+            up = self.child.receive(started + max(self.allowance.left_seconds, 0.0), on_wait)
         except WireTimeout as error:
-            limit = self.allowance.limit_seconds
-            raise Refused(Status.TIMEOUT, f"the candidate used more than its {limit:g} seconds") from error
+            raise self._too_long() from error
         except WireViolation as error:
             raise Refused(Status.SANDBOX_VIOLATION, str(error)) from error
         except WireClosed as error:
@@ -121,18 +121,36 @@ class Runner:
             raise self._failure(up.reply, on_broken)
         return up
 
+    def until(self, ready: Callable[[], bool]) -> int:
+        """Look at `ready` until it holds; see `handover.Talk`.
+
+        Raises:
+            Refused: the child failed, or its time is up.
+        """
+        started, stopped = time.monotonic(), 0.0
+        try:
+            while True:
+                for _ in range(_LOOKS):
+                    if ready():
+                        return time.perf_counter_ns()
+                if self.child.has_answered() and not ready():
+                    self.receive()
+                    raise Refused(Status.SANDBOX_VIOLATION, "the child answered before it delivered")
+                if time.monotonic() - started - stopped > self.allowance.left_seconds:
+                    raise self._too_long()
+                self._look()
+                stopped += self._make_way()
+        finally:
+            self.allowance.spend(started + stopped)
+
     def map(self, inputs: Layout, outputs: Layout, may_alias: bool, places: int = 1) -> None:
         """Make the shared regions, each with `places` for the data of one call, and hand them down; may be called again
         for other shapes."""
         self._release()
         self._inputs, self._outputs = inputs, outputs
-        self._source = regions.allocate(places * inputs.nbytes, self.device)
-        self._target = regions.allocate(places * outputs.nbytes, self.device)
-        self._snapshot = torch.empty_like(self._target.tensor)
-        self._taken = self._snapshot[: outputs.nbytes]
-        assert self._source.fd is not None and self._target.fd is not None
-        body = MapOrder(inputs, outputs, self._source.nbytes, self._target.nbytes, may_alias, places)
-        self.order(Command.MAP, body, Status.INFRA_ERROR, (self._source.fd, self._target.fd))
+        self._handover = self._make_handover(Shape(inputs, outputs, may_alias, places), self.device)
+        body, fds = self._handover.order()
+        self.order(Command.MAP, body, Status.INFRA_ERROR, fds)
 
     def stage(self, *inputs: Inputs) -> torch.Tensor:
         """The inputs to release together, packed one behind the other in the judge's own memory (uint8)."""
@@ -150,24 +168,10 @@ class Runner:
         Raises:
             Refused: the call failed, or it changed its inputs.
         """
+        assert self._handover is not None, "a call before `map`"
         self._look()
-        count = packed.numel() // self._inputs.nbytes
-        source = self._source.tensor[: packed.numel()]
-        target = self._target.tensor[: count * self._outputs.nbytes]
-        self._taken = self._snapshot[: target.numel()]
-        target.fill_(_POISON)
-        if self._flush is not None:
-            self._flush.zero_()
-        self._settle()
-        started = time.perf_counter_ns()
-        source.copy_(packed)
-        self._settle()
-        up = self.order(command, count)
-        self._taken.copy_(target)
-        self._settle()
-        wall = time.perf_counter_ns() - started
-        if not torch.equal(source, packed):
-            raise Refused(Status.BAD_CONTRACT, "the candidate modified its inputs in place; work on a copy")
+        wall, up = self._handover.call(self, packed, command)
+        self._taken = self._handover.taken()
         return Call(wall, up.nanoseconds, up.detail)
 
     def snapshots(self) -> list[torch.Tensor]:
@@ -176,7 +180,7 @@ class Runner:
 
     def outputs(self, snapshot: torch.Tensor | None = None) -> list[torch.Tensor]:
         """The output tensors of the last hand-over's first input, or of an earlier snapshot."""
-        return [view.clone() for view in views(self._snapshot if snapshot is None else snapshot, self._outputs)]
+        return [view.clone() for view in views(self._taken if snapshot is None else snapshot, self._outputs)]
 
     def seal(self) -> None:
         """Building is over: helpers end, and from now on the child starts no program; may be called again.
@@ -198,10 +202,9 @@ class Runner:
         self._release()
 
     def _release(self) -> None:
-        for region in ("_source", "_target"):
-            if hasattr(self, region):
-                getattr(self, region).close()
-                delattr(self, region)
+        if self._handover is not None:
+            self._handover.close()
+        self._handover = None
 
     def _look(self) -> None:
         """End a child whose tree uses too much; the look itself is taken on both sides alike, outside the clock."""
@@ -209,9 +212,9 @@ class Runner:
             self.child.end()
             raise Refused(Status.RESOURCE_LIMIT, reason)
 
-    def _settle(self) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+    def _too_long(self) -> Refused:
+        limit = self.allowance.limit_seconds
+        return Refused(Status.TIMEOUT, f"the candidate used more than its {limit:g} seconds")
 
     def _death(self, on_broken: Status) -> Refused:
         ending = self.child.ending()
@@ -232,11 +235,3 @@ def last_line(log: str) -> str:
     """The last line of a log that says something, at most 300 characters."""
     lines = [line.strip() for line in log.splitlines() if line.strip() and not line.startswith("---")]
     return lines[-1][:300] if lines else ""
-
-
-def _flush_buffer(device: torch.device) -> torch.Tensor | None:
-    """Twice the L2 cache of a GPU; a CPU is timed with warm caches."""
-    if device.type != "cuda":
-        return None
-    cache = int(getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 64 << 20))
-    return torch.empty(2 * cache, dtype=torch.uint8, device=device)

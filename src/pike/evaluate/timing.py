@@ -14,7 +14,8 @@ import torch
 from pike.core.evaluation import Effort, Status, Throughput, Timing
 from pike.evaluate.blocks import CONTENDED, Kept, Measured, Reservoir, Session, SessionPlan
 from pike.evaluate.reference import Inputs
-from pike.evaluate.runner import Refused, Runner
+from pike.evaluate.refusal import Refused
+from pike.evaluate.runner import Runner
 
 _TOGETHER_NS = 1e8
 """The reference's time for all inputs released together: longer calls have nothing to hide between them."""

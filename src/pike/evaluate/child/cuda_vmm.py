@@ -1,17 +1,17 @@
 """GPU memory that two processes share through a file descriptor (CUDA driver API, virtual memory management).
 
-Knows `cuMemCreate`, export, import and mapping through ctypes, so that no compiler is needed. Legacy CUDA IPC is not
+Knows `cuMemCreate`, export, import and mapping. Legacy CUDA IPC is not
 used because it does not cross PID namespaces (ADR 0004). Does not know what lies in the memory.
 """
 
 from __future__ import annotations
 
 import ctypes
-import functools
 import os
-from typing import Any
 
 import torch
+
+from pike.evaluate.child.cuda_driver import call
 
 _POSIX_FD = 1
 _PINNED = 1
@@ -46,21 +46,6 @@ class _Access(ctypes.Structure):
     _fields_ = (("location", _Location), ("flags", ctypes.c_int))
 
 
-class CudaDriverError(RuntimeError):
-    """A CUDA driver call failed; the message names the call and the driver's error number."""
-
-
-@functools.cache
-def _driver() -> ctypes.CDLL:
-    return ctypes.CDLL("libcuda.so.1")
-
-
-def _call(name: str, *arguments: Any) -> None:
-    code = getattr(_driver(), name)(*arguments)
-    if code:
-        raise CudaDriverError(f"{name} failed with CUDA error {code}")
-
-
 def _prop(device_index: int) -> _Prop:
     return _Prop(_PINNED, _POSIX_FD, _Location(_ON_DEVICE, device_index), None, _Flags())
 
@@ -77,12 +62,12 @@ class SharedMemory:
         self.nbytes = nbytes
         self._handle = handle
         self._address = ctypes.c_uint64(0)
-        _call("cuMemAddressReserve", ctypes.byref(self._address), ctypes.c_size_t(nbytes), ctypes.c_size_t(0),
+        call("cuMemAddressReserve", ctypes.byref(self._address), ctypes.c_size_t(nbytes), ctypes.c_size_t(0),
               ctypes.c_uint64(0), ctypes.c_ulonglong(0))  # fmt: skip
-        _call("cuMemMap", self._address, ctypes.c_size_t(nbytes), ctypes.c_size_t(0), ctypes.c_uint64(handle),
+        call("cuMemMap", self._address, ctypes.c_size_t(nbytes), ctypes.c_size_t(0), ctypes.c_uint64(handle),
               ctypes.c_ulonglong(0))  # fmt: skip
         access = _Access(_Location(_ON_DEVICE, device_index), _READ_WRITE)
-        _call("cuMemSetAccess", self._address, ctypes.c_size_t(nbytes), ctypes.byref(access), ctypes.c_size_t(1))
+        call("cuMemSetAccess", self._address, ctypes.c_size_t(nbytes), ctypes.byref(access), ctypes.c_size_t(1))
         self.tensor = self._view(device_index)
 
     @classmethod
@@ -94,11 +79,11 @@ class SharedMemory:
         """
         torch.zeros(1, device=f"cuda:{device_index}")  # makes torch's primary context current
         prop, granularity = _prop(device_index), ctypes.c_size_t(0)
-        _call("cuMemGetAllocationGranularity", ctypes.byref(granularity), ctypes.byref(prop), ctypes.c_int(0))
+        call("cuMemGetAllocationGranularity", ctypes.byref(granularity), ctypes.byref(prop), ctypes.c_int(0))
         size = -(-nbytes // granularity.value) * granularity.value
         handle, fd = ctypes.c_uint64(0), ctypes.c_int(-1)
-        _call("cuMemCreate", ctypes.byref(handle), ctypes.c_size_t(size), ctypes.byref(prop), ctypes.c_ulonglong(0))
-        _call("cuMemExportToShareableHandle", ctypes.byref(fd), handle, ctypes.c_int(_POSIX_FD), ctypes.c_ulonglong(0))
+        call("cuMemCreate", ctypes.byref(handle), ctypes.c_size_t(size), ctypes.byref(prop), ctypes.c_ulonglong(0))
+        call("cuMemExportToShareableHandle", ctypes.byref(fd), handle, ctypes.c_int(_POSIX_FD), ctypes.c_ulonglong(0))
         return cls(handle.value, size, device_index, fd.value)
 
     @classmethod
@@ -110,15 +95,15 @@ class SharedMemory:
         """
         torch.zeros(1, device=f"cuda:{device_index}")
         handle = ctypes.c_uint64(0)
-        _call("cuMemImportFromShareableHandle", ctypes.byref(handle), ctypes.c_void_p(fd), ctypes.c_int(_POSIX_FD))
+        call("cuMemImportFromShareableHandle", ctypes.byref(handle), ctypes.c_void_p(fd), ctypes.c_int(_POSIX_FD))
         os.close(fd)
         return cls(handle.value, nbytes, device_index, None)
 
     def close(self) -> None:
         """Unmap and release; tensors over the memory must not be used afterwards."""
-        _call("cuMemUnmap", self._address, ctypes.c_size_t(self.nbytes))
-        _call("cuMemAddressFree", self._address, ctypes.c_size_t(self.nbytes))
-        _call("cuMemRelease", ctypes.c_uint64(self._handle))
+        call("cuMemUnmap", self._address, ctypes.c_size_t(self.nbytes))
+        call("cuMemAddressFree", self._address, ctypes.c_size_t(self.nbytes))
+        call("cuMemRelease", ctypes.c_uint64(self._handle))
         if self.fd is not None:
             os.close(self.fd)
             self.fd = None

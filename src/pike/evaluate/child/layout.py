@@ -158,6 +158,8 @@ def check_output(value: Any, layout: Layout, device: torch.device, inputs: list[
     Raises:
         ContractBroken: in words that help to repair the candidate.
     """
+    if layout.structure == "T" and _is_as_wanted(value, layout.leaves[0], device, inputs):
+        return [value]
     found = signature(value)
     if found != layout.structure:
         raise ContractBroken(f"the output is {found}, the reference returns {layout.structure} (T is a tensor)")
@@ -172,6 +174,15 @@ def check_output(value: Any, layout: Layout, device: torch.device, inputs: list[
         if any(_overlap(leaf, other) for other in inputs):
             raise ContractBroken(f"output {index} shares memory with an input; return a new tensor")
     return leaves
+
+
+def _is_as_wanted(value: Any, want: Leaf, device: torch.device, inputs: list[torch.Tensor]) -> bool:
+    """The whole check for what most models return, within a microsecond or two; False decides nothing."""
+    if type(value) is not torch.Tensor or not value.is_contiguous():
+        return False
+    start, nbytes = value.data_ptr(), value.nbytes
+    apart = all(start + nbytes <= other.data_ptr() or other.data_ptr() + other.nbytes <= start for other in inputs)
+    return apart and value.shape == want.shape and value.dtype == want.dtype and value.device == device
 
 
 def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -7,6 +7,7 @@ this module says about itself may be forged by the candidate, and nothing of it 
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import pickle
 import sys
@@ -20,6 +21,7 @@ import torch
 from torch import nn
 
 from pike.evaluate.child import regions
+from pike.evaluate.child.delivery import CommittingOnDevice, CommittingOnHost, Copying, Delivery, LockedMemory
 from pike.evaluate.child.layout import Layout, check_output, put_together, views
 
 STATE_DICT, FROM_REFERENCE, SEEDED = 1, 2, 3
@@ -65,6 +67,21 @@ class LoadOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class LockOrder:
+    """The part of MAP that a locked hand-over adds, with two more regions: locked inputs, and the board.
+
+    Attributes:
+        kernels: `locks.cu` compiled for the device; empty on a CPU.
+        noise_bytes: size of the region with the locked inputs.
+        page_bytes: size of the board's region.
+    """
+
+    kernels: bytes
+    noise_bytes: int
+    page_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class MapOrder:
     """Body of MAP: how inputs and outputs lie in the two regions whose descriptors come along.
 
@@ -75,6 +92,7 @@ class MapOrder:
         output_bytes: size of the output region.
         may_alias: whether the reference itself returns memory of its inputs.
         places: how many calls' data the regions hold, one behind the other.
+        lock: how inputs are locked; None where they are copied.
     """
 
     inputs: Layout
@@ -83,6 +101,7 @@ class MapOrder:
     output_bytes: int
     may_alias: bool
     places: int = 1
+    lock: LockOrder | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +121,10 @@ class Stub:
     module: ModuleType | None = None
     model: Callable[..., Any] | None = None
     places: list[_Place] = field(default_factory=list)
+    delivery: Delivery = field(default_factory=Copying)
     guarded: list[torch.Tensor] = field(default_factory=list)
     layout: Layout | None = None
-    resting: list[torch.Tensor] = field(default_factory=list)
+    resting: Any = None
     held: list[regions.Region] = field(default_factory=list)
 
     def hello(self, cuda: bool) -> None:
@@ -148,39 +168,63 @@ class Stub:
         self.guarded = [] if order.may_alias else [source.tensor]
         self.layout = order.outputs
         self.places = [_place(order, source.tensor, target.tensor, number) for number in range(order.places)]
-        self.resting = [torch.zeros_like(view) for view in self.places[0].outputs]
+        self.resting = None
+        self.delivery = self._delivery(order, source.tensor, fds[2:])
 
     def run(self, count: int) -> int:
         """A call for each of the first `count` places; returns the nanoseconds that this side believes it took."""
-        assert self.model is not None and self.layout is not None, "RUN before LOAD and MAP"
-        started = time.perf_counter_ns()
-        with torch.no_grad():
-            for place in self.places[:count]:
-                result = self.model(*place.args, **place.kwargs)
-                _deliver(check_output(result, self.layout, self.device, self.guarded), place)
-            self._settle()
-        return time.perf_counter_ns() - started
+        return self._call(count, self._model_on)
+
+    def rest(self, count: int) -> int:
+        """The hand-over alone, with an answer that is there already instead of a model's: what the judge calibrates
+        and subtracts; returns nanoseconds."""
+        if self.resting is None:
+            with torch.no_grad():
+                self.resting = copy.deepcopy(self._model_on(self.places[0]))
+        return self._call(count, lambda _: self.resting)
 
     def run_twice(self) -> bool:
         """A call for each of the first two places; returns whether the second one reused the first one's output."""
-        assert self.model is not None and self.layout is not None, "TWICE before LOAD and MAP"
         first, second = self.places[:2]
         with torch.no_grad():
-            old = check_output(self.model(*first.args, **first.kwargs), self.layout, self.device, self.guarded)
-            _deliver(old, first)
+            self.delivery.begin(2, lambda: None)
+            old = self._checked(self._model_on(first))
+            self.delivery.deliver(old, 0, last=False)
             copies = [leaf.clone() for leaf in old]
-            new = check_output(self.model(*second.args, **second.kwargs), self.layout, self.device, self.guarded)
-            _deliver(new, second)
+            new = self._checked(self._model_on(second))
+            self.delivery.deliver(new, 1, last=True)
             self._settle()
             return _is_reused(old, copies, new)
 
-    def rest(self, count: int) -> int:
-        """The hand-over alone, without a model: what the judge calibrates and subtracts; returns nanoseconds."""
-        started = time.perf_counter_ns()
-        for place in self.places[:count]:
-            _deliver(self.resting, place)
-        self._settle()
+    def _call(self, count: int, answer: Callable[[_Place], Any]) -> int:
+        places = self.places[:count]
+        with torch.no_grad():
+            self.delivery.begin(count, lambda: [self._checked(answer(place)) for place in places])
+            started = time.perf_counter_ns()
+            for number, place in enumerate(places, 1):
+                self.delivery.deliver(self._checked(answer(place)), number - 1, last=number == count)
+            self._settle()
         return time.perf_counter_ns() - started
+
+    def _model_on(self, place: _Place) -> Any:
+        assert self.model is not None, "a call before LOAD"
+        return self.model(*place.args, **place.kwargs)
+
+    def _checked(self, result: Any) -> list[torch.Tensor]:
+        assert self.layout is not None, "a call before MAP"
+        return check_output(result, self.layout, self.device, self.guarded)
+
+    def _delivery(self, order: MapOrder, real: torch.Tensor, fds: tuple[int, ...]) -> Delivery:
+        outputs = [place.outputs for place in self.places]
+        if order.lock is None:
+            return Copying(outputs)
+        noise = regions.attach(fds[0], order.lock.noise_bytes, self.device)
+        page = regions.attach(fds[1], order.lock.page_bytes, torch.device("cpu"))
+        self.held += [noise, page]
+        memory = LockedMemory(noise.tensor, real, page.tensor, order.inputs.nbytes)
+        if self.device.type == "cuda":
+            return CommittingOnDevice(memory, outputs, self.device, order.lock.kernels)
+        return CommittingOnHost(memory, outputs)
 
     def _settle(self) -> None:
         if self.device.type == "cuda":
@@ -196,11 +240,6 @@ def _place(order: MapOrder, source: torch.Tensor, target: torch.Tensor, number: 
     inputs = views(source[number * order.inputs.nbytes :], order.inputs)
     args, kwargs = put_together(order.inputs.structure, inputs)
     return _Place(args, kwargs, views(target[number * order.outputs.nbytes :], order.outputs))
-
-
-def _deliver(leaves: list[torch.Tensor], place: _Place) -> None:
-    for view, leaf in zip(place.outputs, leaves, strict=True):
-        view.copy_(leaf)
 
 
 def _is_reused(old: list[torch.Tensor], copies: list[torch.Tensor], new: list[torch.Tensor]) -> bool:

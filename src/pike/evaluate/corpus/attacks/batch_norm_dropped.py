@@ -2,6 +2,7 @@
 
 rows: 45, 36
 mechanism: error budget
+devices: cpu
 task: conv
 bite: accepted
 owed: wrong-output
