@@ -4,7 +4,8 @@ Run `python benchmarks/evaluations_per_hour.py [--device auto] [--judges 6] [--l
 machine; needs only torch and numpy (`PYTHONPATH=src` works). The published protocol is `published_protocol.py`: a cold
 process for each candidate, ten in flight, one lock from load to exit. Eager, compiled, Triton, inline CUDA, broken and
 hanging candidates; on a CPU the GPU ones are refused by both. `--limit` is the time limit for each candidate in both,
-because a hanging one otherwise only shows how long that limit is.
+because a hanging one otherwise only shows how long that limit is. `--only` measures one of the two; what FILE already
+holds of the other is kept, so that a machine that is lent for minutes is enough.
 """
 
 import argparse
@@ -28,7 +29,7 @@ from pike.evaluate.client import JudgeClient
 
 HERE = Path(__file__).parent
 HONEST = HERE / "honest"
-KINDS = {"1_eager_copy": 5, "2_compile": 5, "6_triton": 5, "5_inline_cuda": 3}
+KINDS = {"1_eager_copy": 6, "2_compile": 4, "6_triton": 6, "5_inline_cuda": 2}
 BROKEN = {
     "syntax": "class ModelNew(:",
     "import": "import no_such_module\nclass ModelNew: pass",
@@ -52,18 +53,35 @@ def main() -> None:
     arguments.add_argument("--out", type=Path, required=True)
     given = arguments.parse_args()
     device = given.device if given.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
-    found: dict[str, object] = {"torch": torch.__version__, "device": device, "limit_seconds": given.limit}
+    found: dict[str, object] = json.loads(given.out.read_text()) if given.out.exists() else {}
+    name = torch.cuda.get_device_name() if device == "cuda" else device
+    found |= {"machine": name, "torch": torch.__version__, "limit_seconds": given.limit, "judges": given.judges}
     for name, run in (("ours", ours), ("published", published)):
         if given.only in (None, name):
             found[name] = run(device, given)
             given.out.write_text(json.dumps(found, indent=1))
-    if given.only is None:
+    if "ours" in found and "published" in found:
         found["ratio"] = found["ours"]["per_hour"] / found["published"]["per_hour"]
+        found["agreement"] = agreement(found["ours"]["rows"], found["published"]["rows"])
         given.out.write_text(json.dumps(found, indent=1))
     print(json.dumps({key: value for key, value in found.items() if key not in ("ours", "published")}))
     for name in ("ours", "published"):
         if name in found:
             print(name, json.dumps({key: value for key, value in found[name].items() if key != "rows"}))
+
+
+def agreement(ours: dict[str, dict], published: dict[str, dict]) -> dict[str, list[float]]:
+    """For each kind of candidate the medians: our speedup, the ends of its interval, the published protocol's."""
+    found = {}
+    for kind in KINDS:
+        names = [
+            name for name in ours if name.startswith(kind) and ours[name]["speedup"] and published[name]["speedup"]
+        ]
+        if names:
+            low, high = zip(*(ours[name]["speedup_ci95"] for name in names), strict=True)
+            mine, theirs = ([rows[name]["speedup"] for name in names] for rows in (ours, published))
+            found[kind] = [round(statistics.median(values), 3) for values in (mine, low, high, theirs)]
+    return found
 
 
 def candidates() -> dict[str, str]:

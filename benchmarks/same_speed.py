@@ -1,9 +1,10 @@
 """Is equal called equal, and a small gain found? Pairs of reference and candidate whose true ratio is known.
 
-Run `python benchmarks/same_speed.py [--pairs 200] [--gain 0.03] [--device cpu] --out FILE.json` on an idle machine.
-A/A: the candidate is the reference again, so every pair that is called faster is a mistake. A/B: the candidate does
-`gain` fewer of the reference's equal steps. Every pair is a whole evaluation with children of its own, because what
-differs between processes is part of the noise. The result is written after every pair.
+Run `python benchmarks/same_speed.py [--pairs 200] [--planted 100] [--gain 0.03] [--device cpu] --out FILE.json` on an
+idle machine. A/A: the candidate is the reference again, so every pair that is called faster is a mistake. A/B: the
+candidate does `gain` fewer of the reference's equal steps. Every pair is a whole evaluation with a child of its own,
+because what differs between processes is part of the noise. The result is written after every pair, and a second call
+with the same file goes on where the first one stopped.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from pike.core.evaluation import FASTER_MARGIN, Effort, EvaluateOptions, Evaluat
 from pike.core.task import Task, TaskKind
 from pike.evaluate.client import JudgeClient
 
-STEPS = 100
+STEPS = 34
 SOURCE = """
 import torch
 
@@ -35,7 +36,7 @@ class Model(torch.nn.Module):
 
 
 def get_inputs():
-    return [torch.randn(256, WIDTH)]
+    return [torch.randn(WIDTH, WIDTH)]
 
 
 def get_init_inputs():
@@ -46,28 +47,36 @@ def get_init_inputs():
 def main() -> None:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--pairs", type=int, default=200)
+    arguments.add_argument("--planted", type=int, default=100, help="pairs with a planted gain")
     arguments.add_argument("--gain", type=float, default=0.03)
     arguments.add_argument("--device", default="cpu")
-    arguments.add_argument("--seconds", type=float, default=3.0, help="the most time for timing one pair")
+    arguments.add_argument("--effort", type=Effort, choices=list(Effort), default=Effort.FINAL)
+    arguments.add_argument("--seconds", type=float, default=20.0, help="evaluate.max_timing_seconds")
     arguments.add_argument("--most-minutes", type=float, default=60.0)
     arguments.add_argument("--out", type=Path, required=True)
     given = arguments.parse_args()
-    width = 512 if given.device.startswith("cuda") else 128
+    width = 1024 if given.device.startswith("cuda") else 256
     source = SOURCE.replace("WIDTH", str(width))
     task = Task("steps", "equal steps", TaskKind.SOURCE, source.replace("STEPS", str(STEPS)), "steps.py")
-    same, less = (candidate(source, steps) for steps in (STEPS, round(STEPS * (1 - given.gain))))
+    texts = {"same": candidate(source, STEPS), "less": candidate(source, round(STEPS * (1 - given.gain)))}
     options = EvaluateOptions(device=given.device, threads=1, max_timing_seconds=given.seconds)
     judge, began = JudgeClient(), time.monotonic()
     found: dict[str, list[dict[str, object]]] = {"same": [], "less": []}
-    machine = {"machine": judge.facts(given.device).name, "torch": torch.__version__, "margin": FASTER_MARGIN}
-    while len(found["less"]) < given.pairs and time.monotonic() - began < 60 * given.most_minutes:
-        for name, text in (("same", same), ("less", less)):
-            verdict = judge.evaluate(EvaluationRequest(task, text, options, Effort.FINAL))
-            found[name].append(verdict.flat() | {"faster": bool(verdict.timing and verdict.timing.faster)})
-        summary = machine | {"gain": given.gain} | {name: summed(rows) for name, rows in found.items()}
+    if given.out.exists():
+        found = json.loads(given.out.read_text())["verdicts"]
+    wanted = {"same": given.pairs, "less": given.planted}
+    terms = {"machine": judge.facts(given.device).name, "torch": torch.__version__, "margin": FASTER_MARGIN}
+    terms |= {"gain": given.gain, "effort": given.effort.value, "seconds": given.seconds}
+    while time.monotonic() - began < 60 * given.most_minutes:
+        name = min(wanted, key=lambda name: len(found[name]) / max(wanted[name], 1))
+        if len(found[name]) >= wanted[name]:
+            break
+        verdict = judge.evaluate(EvaluationRequest(task, texts[name], options, given.effort))
+        found[name].append(verdict.flat() | {"faster": bool(verdict.timing and verdict.timing.faster)})
+        summary = terms | {name: summed(rows) for name, rows in found.items()}
         given.out.write_text(json.dumps(summary | {"verdicts": found}))
     judge.close()
-    print(json.dumps(summary, indent=1))
+    print(json.dumps(terms | {name: summed(rows) for name, rows in found.items()}, indent=1))
 
 
 def candidate(source: str, steps: int) -> str:
