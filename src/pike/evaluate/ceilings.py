@@ -36,6 +36,10 @@ class Rates:
         """By whatever arithmetic."""
         return max(self.float32, self.tf32, self.half)
 
+    def larger(self, other: Rates) -> Rates:
+        """The larger of two measurements, each kind by itself."""
+        return Rates(max(self.float32, other.float32), max(self.tf32, other.tf32), max(self.half, other.half))
+
 
 class Ceilings(Protocol):
     """The limits of one device."""

@@ -42,7 +42,7 @@ from pike.evaluate.lease import Lease
 from pike.evaluate.lint import lint, refuse_trivial
 from pike.evaluate.nursery import Nursery
 from pike.evaluate.nvml import reader_of
-from pike.evaluate.roofline import Floor, Roofline, longest_ms
+from pike.evaluate.roofline import Floor, Roofline
 from pike.evaluate.runner import Allowance, Refused, Runner
 from pike.evaluate.sandbox import SandboxLevel, choose
 from pike.evaluate.timing import Stopwatch, TimingPlan, labels_of, plan_for, plan_for_audit
@@ -270,11 +270,7 @@ class _Trial:
             bout.checks.audit()
         timing, floor = self._timed(bout, plan_for_audit(self._options.max_timing_seconds, bout.bench.places))
         if floor is not None:
-            raise Refused(
-                Status.IMPLAUSIBLE,
-                f"a call takes at most {longest_ms(timing):.3g} ms, and less than {floor.ms:.3g} ms is not possible "
-                f"here ({floor.by}); an audit found its outputs right and its time no longer",
-            )
+            raise Refused(Status.IMPLAUSIBLE, floor.words(timing))
         self._labels.append(AUDITED)
         return timing
 

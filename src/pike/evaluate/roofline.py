@@ -15,7 +15,7 @@ import torch
 
 from pike.core.evaluation import Timing, Tolerance
 from pike.core.task import LeastWork
-from pike.evaluate.ceilings import Ceilings
+from pike.evaluate.ceilings import Ceilings, Rates
 from pike.evaluate.child.layout import Layout
 
 SLACK = 1.5
@@ -47,6 +47,15 @@ class Floor:
 
     ms: float
     by: str
+
+    def words(self, timing: Timing) -> str:
+        """Why an audited time below the floor is not believed."""
+        together = timing.throughput
+        more = f", {together.candidate_ms:.3g} ms each of {together.inputs} released together" if together else ""
+        return (
+            f"a call takes at most {longest_ms(timing):.3g} ms{more}, and less than {self.ms:.3g} ms is not possible "
+            f"here ({self.by}); an audit found its outputs right and its time no longer"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +127,28 @@ class Roofline:
     def __init__(self, ceilings: Ceilings) -> None:
         self._ceilings = ceilings
         self._memory = 0.0
-        self._operations = 0.0
+        self._rates: Rates | None = None
+
+    def bytes_per_second(self, again: bool = False) -> float:
+        """What memory was measured to do; measured at the first question, or `again`, when the larger value is kept.
+
+        Raises:
+            torch.OutOfMemoryError: there is no room to measure it.
+        """
+        if again or not self._memory:
+            self._memory = max(self._memory, self._ceilings.bytes_per_second())
+        return self._memory
+
+    def rates(self, again: bool = False) -> Rates:
+        """What arithmetic was measured to do, likewise.
+
+        Raises:
+            torch.OutOfMemoryError: there is no room to measure it.
+        """
+        if again or self._rates is None:
+            new = self._ceilings.rates()
+            self._rates = new if self._rates is None else self._rates.larger(new)
+        return self._rates
 
     def look(self, timing: Timing, need: Need, tolerance: Tolerance) -> Look:
         """Whether a time is plausible. The device must be idle and leased alone, for it may be measured.
@@ -152,22 +182,16 @@ class Roofline:
         moved = wanted - self._held_in_caches()
         if moved <= 0:
             return None
-        if again or not self._memory:
-            self._memory = max(self._memory, self._ceilings.bytes_per_second())
-        return Floor(
-            1e3 * moved / (SLACK * self._memory),
-            f"{moved:.3g} bytes beyond the caches at {SLACK:g} times the measured {self._memory / 1e9:.3g} GB/s",
-        )
+        rate = self.bytes_per_second(again)
+        words = f"{moved:.3g} bytes beyond the caches at {SLACK:g} times the measured {rate / 1e9:.3g} GB/s"
+        return Floor(1e3 * moved / (SLACK * rate), words)
 
     def _by_arithmetic(self, wanted: int, again: bool) -> Floor | None:
         if not wanted:
             return None
-        if again or not self._operations:
-            self._operations = max(self._operations, self._ceilings.rates().most)
-        return Floor(
-            1e3 * wanted / (SLACK * self._operations),
-            f"{wanted:.3g} operations at {SLACK:g} times the measured {self._operations / 1e12:.3g} TFLOP/s",
-        )
+        rate = self.rates(again).most
+        words = f"{wanted:.3g} operations at {SLACK:g} times the measured {rate / 1e12:.3g} TFLOP/s"
+        return Floor(1e3 * wanted / (SLACK * rate), words)
 
 
 def _is_below(ms: float, floor: Floor) -> bool:
