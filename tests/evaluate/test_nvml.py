@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -61,6 +62,21 @@ def driver(tmp_path):
 
 def test_a_gpu_is_read_by_its_uuid(driver):
     assert open_reader("0a1b", library=driver()).read() == FULL
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        SimpleNamespace(uuid="0a1b"),
+        SimpleNamespace(uuid="77", pci_domain_id=0, pci_bus_id=0x17, pci_device_id=0),
+    ],
+    ids=["uuid", "address"],
+)
+def test_a_torch_device_is_found_by_what_torch_knows_of_it(driver, monkeypatch, known):
+    """Whatever its number is: here it is the driver's second card."""
+    monkeypatch.setattr("pike.evaluate.nvml.LIBRARY", driver())
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: known)
+    assert reader_of.__wrapped__(torch.device("cuda:0")).read() == FULL
 
 
 def test_a_part_of_a_gpu_is_read_by_the_address_of_the_whole(driver):

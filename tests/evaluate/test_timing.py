@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from pike.core.evaluation import Status
+from pike.core.evaluation import Evaluation, Status
 from pike.evaluate.blocks import SessionPlan, Sides
 from pike.evaluate.child.wire import Command
 from pike.evaluate.contention import ContentionMeter
@@ -116,6 +116,9 @@ def test_a_block_in_which_the_gpu_did_not_keep_its_clocks_does_not_count(bad, wh
     assert found.state.spoiled == ((why, 1),)
     assert found.state.reference_sm_mhz == found.state.candidate_sm_mhz == 1980.0
     assert found.state.most_celsius == bad.celsius
+    flat = Evaluation(Status.VALID, timing=found).flat()
+    assert (flat["reference_sm_mhz"], flat["spoiled_blocks"]) == (1980.0, {why: 1})
+    assert flat["throttle_reasons"] == [reason.value for reason in bad.reasons]
 
 
 def test_a_load_that_always_runs_at_a_lower_clock_is_not_dropped():

@@ -79,7 +79,7 @@ def reader_of(device: torch.device) -> NvmlReader | None:
     bus_id = ""
     if hasattr(known, "pci_domain_id"):  # an older torch does not tell it
         bus_id = f"{known.pci_domain_id:08x}:{known.pci_bus_id:02x}:{known.pci_device_id:02x}.0"
-    return open_reader(str(getattr(known, "uuid", "")), bus_id)
+    return open_reader(str(getattr(known, "uuid", "")), bus_id, LIBRARY)
 
 
 def open_reader(uuid: str, bus_id: str = "", library: str = LIBRARY) -> NvmlReader | None:
