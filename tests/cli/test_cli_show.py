@@ -15,7 +15,7 @@ from pike.cli.judging import exit_code as verdict_code
 from pike.cli.running import exit_code as run_code
 from pike.core.budget import Budget, Spend
 from pike.core.device import DeviceFacts
-from pike.core.evaluation import Evaluation, OutputError, Status, Timing
+from pike.core.evaluation import DeviceState, Evaluation, OutputError, Status, Timing
 from pike.core.step import Candidate
 from pike.engine.ledger import Uncertain
 
@@ -142,3 +142,19 @@ def test_a_disturbed_measurement_is_not_passed_off_as_sound() -> None:
     words = "in 61% of the time"
     assert words in text(*show.closing_lines(replace(RESULT, evaluation=disturbed), Path("report.html")))
     assert words in text(show.verdict_table(disturbed))
+
+
+def test_the_clocks_of_a_gpu_are_shown_where_they_are_known() -> None:
+    state = DeviceState(1980.0, 1755.0, 2619.0, 71.0, 402.4, ("power cap",), (("power brake", 1),))
+    found = valid(2.0, 1.9)
+    assert found.timing is not None
+    cool = text(show.verdict_table(replace(found, timing=replace(found.timing, state=state, dropped_blocks=1))))
+    for words in (
+        "1,980 → 1,755 MHz, memory 2,619 MHz, at most 71 °C, 402 W",
+        "1 block by power brake",
+        "1 more dropped",
+    ):
+        assert words in cool, cool
+    unknown = replace(found, timing=replace(found.timing, state=DeviceState()), labels=("clocks-not-known",))
+    assert "clocks-not-known" in text(show.verdict_table(unknown))
+    assert "MHz" not in text(show.verdict_table(unknown))

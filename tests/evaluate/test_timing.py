@@ -8,14 +8,15 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from pike.core.evaluation import Status
-from pike.evaluate.blocks import SessionPlan
+from pike.core.evaluation import Evaluation, Status
+from pike.evaluate.blocks import SessionPlan, Sides
 from pike.evaluate.child.wire import Command
 from pike.evaluate.contention import ContentionMeter
+from pike.evaluate.devicestate import CLOCK_CHANGED, Reading, Reason, ScriptedReader
 from pike.evaluate.reference import Inputs
 from pike.evaluate.refusal import Refused
 from pike.evaluate.runner import Call
-from pike.evaluate.timing import Stopwatch, TimingPlan
+from pike.evaluate.timing import CLOCKS_UNKNOWN, ONLY_IN_BATCHES, Stopwatch, TimingPlan, labels_of
 
 LATENCY = SessionPlan(min_blocks=6, min_calls=20, target_width=0.5, max_seconds=2.0, patience_seconds=2.0)
 PLAN = TimingPlan(LATENCY, None, verified_calls=3)
@@ -53,8 +54,9 @@ class ScriptedRunner:
         return [torch.zeros(1)] * self.released
 
 
-def measure(candidate: ScriptedRunner, plan: TimingPlan = PLAN):
-    return Stopwatch(ScriptedRunner(2_000_000), candidate, lambda seed: Inputs((), {}), plan).measure()
+def measure(candidate: ScriptedRunner, plan: TimingPlan = PLAN, reader: ScriptedReader | None = None):
+    sides = Sides(ScriptedRunner(2_000_000), candidate, lambda seed: Inputs((), {}), reader)
+    return Stopwatch(sides, plan).measure()
 
 
 def test_an_honest_candidate_shorter_than_the_hand_over_is_timed():
@@ -98,3 +100,65 @@ def test_timing_ends_early_only_for_what_is_certainly_slower(beat, blocks):
 def test_on_a_busy_machine_clocks_that_differ_are_no_lie(monkeypatch):
     monkeypatch.setattr("pike.evaluate.blocks.ContentionMeter", lambda: SimpleNamespace(share=lambda: 0.5))
     assert measure(ScriptedRunner(1_500_000, claims_ns=0)).speedup == pytest.approx(2.0 / 1.5, rel=0.1)
+
+
+COOL = Reading(1980.0, 2619.0, 41.0, 310.0)
+HOT = replace(COOL, celsius=88.0, reasons=(Reason.POWER_CAP, Reason.SOFTWARE_THERMAL))
+SLOW = replace(COOL, sm_mhz=1755.0)
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"), [(HOT, Reason.SOFTWARE_THERMAL.value), (SLOW, CLOCK_CHANGED)], ids=["protected", "another clock"]
+)
+def test_a_block_in_which_the_gpu_did_not_keep_its_clocks_does_not_count(bad, why):
+    """Readings come in the order of the blocks: the third is of the second pair."""
+    found = measure(ScriptedRunner(500_000), reader=ScriptedReader([COOL, COOL, bad, COOL]))
+    assert (found.blocks, found.dropped_blocks) == (6, 1)
+    assert found.state.spoiled == ((why, 1),)
+    assert found.state.reference_sm_mhz == found.state.candidate_sm_mhz == 1980.0
+    assert found.state.most_celsius == bad.celsius
+    flat = Evaluation(Status.VALID, timing=found).flat()
+    assert (flat["reference_sm_mhz"], flat["spoiled_blocks"]) == (1980.0, {why: 1})
+    assert flat["throttle_reasons"] == [reason.value for reason in bad.reasons]
+
+
+def test_a_load_that_always_runs_at_a_lower_clock_is_not_dropped():
+    """At the power limit a heavy program runs slower than a light one, and that is its speed."""
+    light, heavy = COOL, replace(SLOW, reasons=(Reason.POWER_CAP,))
+    found = measure(ScriptedRunner(500_000), reader=ScriptedReader([light, heavy, heavy, light] * 20))
+    assert found.dropped_blocks == 0
+    assert (found.state.reference_sm_mhz, found.state.candidate_sm_mhz) == (1980.0, 1755.0)
+    assert found.state.reasons == ("power cap",)
+    assert found.state.spoiled == ()
+
+
+def test_where_every_block_is_spoiled_all_count_and_the_verdict_says_so():
+    plan = replace(PLAN, latency=replace(LATENCY, max_seconds=0.2, patience_seconds=0.4))
+    found = measure(ScriptedRunner(500_000), plan, ScriptedReader([HOT]))
+    assert found.dropped_blocks == 0
+    assert found.blocks >= 3
+    assert found.state.spoiled == (("software thermal slowdown", found.blocks),)
+
+
+def test_a_gpu_that_tells_no_clocks_is_timed_all_the_same():
+    found = measure(ScriptedRunner(500_000), reader=ScriptedReader([Reading()]))
+    assert found.dropped_blocks == 0
+    assert labels_of(found, on_gpu=True) == [CLOCKS_UNKNOWN]
+    assert labels_of(measure(ScriptedRunner(500_000)), on_gpu=True) == [CLOCKS_UNKNOWN]
+    assert labels_of(measure(ScriptedRunner(500_000), reader=ScriptedReader([COOL])), on_gpu=True) == []
+
+
+class MergingRunner(ScriptedRunner):
+    """Takes for several inputs as long as for one."""
+
+    def call(self, packed: torch.Tensor, command: Command = Command.RUN) -> Call:
+        once = super().call(packed[:1], command)
+        self.released = packed.numel()
+        return once
+
+
+@pytest.mark.parametrize(("kind", "labels"), [(ScriptedRunner, []), (MergingRunner, [ONLY_IN_BATCHES])])
+def test_a_gain_that_needs_several_inputs_at_once_is_noticed(kind, labels):
+    found = measure(kind(1_900_000), replace(PLAN, throughput=replace(LATENCY, inputs=4)))
+    assert labels_of(found, on_gpu=False) == labels
+    assert found.speedup < 1.5

@@ -16,7 +16,7 @@ from rich.text import Text
 from pike.api import Check, Estimate, Trial
 from pike.api.views import PresetInfo, RunResult, RunSummary
 from pike.core import figures
-from pike.core.evaluation import Evaluation
+from pike.core.evaluation import DeviceState, Evaluation
 from pike.core.lint import LintReport
 from pike.core.task import Task
 
@@ -111,7 +111,10 @@ def verdict_table(evaluation: Evaluation) -> Table:
         interval = figures.interval(timing.speedup_ci95)
         table.add_row("speedup", f"{figures.times(timing.speedup)} (95 % interval {interval})")
         table.add_row("time", f"{figures.ms(timing.reference_ms)} → {figures.ms(timing.candidate_ms)}")
-        table.add_row("measured", f"{timing.calls} calls in {figures.plural(timing.blocks, 'block')}")
+        dropped = f", {timing.dropped_blocks} more dropped" if timing.dropped_blocks else ""
+        table.add_row("measured", f"{timing.calls} calls in {figures.plural(timing.blocks, 'block')}{dropped}")
+        for number, line in enumerate(_state_lines(timing.state)):
+            table.add_row("" if number else "clocks", line)
         if timing.contention >= figures.CONTENDED:
             table.add_row("", Text(figures.contention(timing.contention), style="yellow"))
     if error:
@@ -121,10 +124,25 @@ def verdict_table(evaluation: Evaluation) -> Table:
             table.add_row("", Text("vacuous: an all-zero answer would pass this tolerance", style="yellow"))
     table.add_row("terms", f"tolerance {evaluation.tolerance.value}, precision {evaluation.precision.value}")
     table.add_row("weights", evaluation.weights.value)
+    if evaluation.labels:
+        table.add_row("labels", Text(", ".join(evaluation.labels)))
     table.add_row("device", Text(evaluation.device))
     table.add_row("sandbox", Text(evaluation.sandbox))
     table.add_row("took", ", ".join(f"{stage} {figures.duration(s)}" for stage, s in evaluation.seconds))
     return table
+
+
+def _state_lines(state: DeviceState | None) -> Iterable[str]:
+    """In what state a GPU was, and what spoiled blocks; nothing where that is not known."""
+    if state is None or state.candidate_sm_mhz is None:
+        return
+    known = [f"{figures.count(state.reference_sm_mhz)} → {figures.count(state.candidate_sm_mhz)} MHz"]
+    known += [f"memory {figures.count(state.memory_mhz)} MHz"] if state.memory_mhz is not None else []
+    known += [f"at most {state.most_celsius:.0f} °C"] if state.most_celsius is not None else []
+    known += [f"{state.most_watts:.0f} W"] if state.most_watts is not None else []
+    yield ", ".join(known)
+    if state.spoiled:
+        yield "spoiled: " + ", ".join(f"{figures.plural(blocks, 'block')} by {why}" for why, blocks in state.spoiled)
 
 
 def estimate_table(estimate: Estimate) -> Table:

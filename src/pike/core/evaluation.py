@@ -30,6 +30,7 @@ class Status(StrEnum):
     RESOURCE_LIMIT = "resource-limit"
     SANDBOX_VIOLATION = "sandbox-violation"
     UNTRUSTED_TIMING = "untrusted-timing"
+    IMPLAUSIBLE = "implausible"
     INFRA_ERROR = "infra-error"
 
 
@@ -153,6 +154,30 @@ class Throughput:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceState:
+    """In what state a GPU was while it was timed; a quantity is None where the driver does not tell it.
+
+    Attributes:
+        reference_sm_mhz: clock of the multiprocessors, median over the reference's blocks that count.
+        candidate_sm_mhz: the same for the candidate's; a heavier load may well run at a lower clock.
+        memory_mhz: clock of the memory, median over all blocks that count.
+        most_celsius: highest temperature.
+        most_watts: highest power draw, as averaged by the driver.
+        reasons: everything that was seen to hold the clocks down, ordinary reasons (`idle`, `power cap`) included.
+        spoiled: (what, pairs of blocks) that a protection of the card or a change of its clock spoiled; they do not
+            count, unless too few others are left.
+    """
+
+    reference_sm_mhz: float | None = None
+    candidate_sm_mhz: float | None = None
+    memory_mhz: float | None = None
+    most_celsius: float | None = None
+    most_watts: float | None = None
+    reasons: tuple[str, ...] = ()
+    spoiled: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Timing:
     """How fast a valid candidate is, by the judge's clock.
 
@@ -164,10 +189,12 @@ class Timing:
         blocks: interleaved blocks that count.
         calls: timed calls of the candidate.
         overhead_ms: the calibrated hand-over overhead that was subtracted from both sides.
-        dropped_blocks: blocks that do not count because other programs held the CPU meanwhile.
+        dropped_blocks: pairs of blocks that do not count because other programs held the CPU meanwhile or, on a GPU,
+            for a reason in `state.spoiled`.
         contention: share of the time in which some thread of the machine waited for a CPU, median over the blocks
             that count (0 where the kernel does not tell).
         throughput: several inputs released together; only measured for what is reported, and only where they fit.
+        state: clocks, temperature and power of a GPU; None on a CPU and where the driver tells nothing.
     """
 
     reference_ms: float
@@ -180,6 +207,7 @@ class Timing:
     dropped_blocks: int = 0
     contention: float = 0.0
     throughput: Throughput | None = None
+    state: DeviceState | None = None
 
     @property
     def faster(self) -> bool:
@@ -267,6 +295,7 @@ class Evaluation:
         """The verdict as the flat object that `pike evaluate --json` prints."""
         timing, error = self.timing, self.error
         throughput = timing.throughput if timing else None
+        state = timing.state if timing else None
         return {
             "status": self.status.value,
             "reason": self.reason,
@@ -279,6 +308,13 @@ class Evaluation:
             "calls": timing.calls if timing else None,
             "dropped_blocks": timing.dropped_blocks if timing else None,
             "contention": timing.contention if timing else None,
+            "reference_sm_mhz": state.reference_sm_mhz if state else None,
+            "candidate_sm_mhz": state.candidate_sm_mhz if state else None,
+            "memory_mhz": state.memory_mhz if state else None,
+            "most_celsius": state.most_celsius if state else None,
+            "most_watts": state.most_watts if state else None,
+            "throttle_reasons": list(state.reasons) if state else None,
+            "spoiled_blocks": dict(state.spoiled) if state else None,
             "throughput_inputs": throughput.inputs if throughput else None,
             "throughput_speedup": throughput.speedup if throughput else None,
             "throughput_speedup_ci95": list(throughput.speedup_ci95) if throughput else None,

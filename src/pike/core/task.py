@@ -1,7 +1,7 @@
 """What is to be made faster, as a record that can be sent to another process.
 
-Knows the two shapes a task can have (a KernelBench-format source file, or a pickled live module). Does not
-know how tasks are found or loaded (`tasks`) nor how they are run (`evaluate`).
+Knows the two shapes a task can have (a KernelBench-format source file, or a pickled live module) and what a task may
+declare about its least work. Does not know how tasks are found or loaded (`tasks`) nor how they are run (`evaluate`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,19 @@ class TaskKind(StrEnum):
     """`Task.payload_path` is a file with a live module: a cloudpickle of a dict with the keys `module` (the
     `nn.Module`), `args` (tuple), `kwargs` (dict) and `make_inputs` (None, or a callable without arguments
     that draws a new (args, kwargs) pair from torch's global generator)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeastWork:
+    """What any right candidate does at least in one call, by whatever algorithm; 0 says nothing.
+
+    Attributes:
+        bytes: read and written, each byte once.
+        operations: of arithmetic; an addition and a multiplication are two.
+    """
+
+    bytes: int = 0
+    operations: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from pike.evaluate.launch import Child, ChildPlan, folder_prefix
 from pike.evaluate.reference import WEIGHTS_SEED, Inputs, load
 from pike.evaluate.refusal import Refused
 from pike.evaluate.regimes import neighbour
+from pike.evaluate.roofline import Need, written_bytes
 from pike.evaluate.runner import Allowance, Runner
 from pike.evaluate.sandbox import BareProcess
 
@@ -54,11 +55,17 @@ class Bench:
         self.outputs, self.may_alias = self._measured(example)
         self.answers = Answers(self._reference.model, device, options.precision, example)
         self.twin = self._start_twin()
+        self._written: int | None = None
 
     @property
     def model(self) -> nn.Module:
         """The reference in its own precision, on the device."""
         return self._reference.model
+
+    @property
+    def need(self) -> Need:
+        """What any right candidate does at least in one call."""
+        return Need(self._reference.least, 0 if self.may_alias else self.outputs.nbytes, self._written_bytes)
 
     def draw(self, seed: int) -> Inputs:
         """Inputs for one call from a secret seed, made on the device where the task allows it."""
@@ -163,6 +170,15 @@ class Bench:
         torch.save(model.state_dict(), self.folder / "state.pt")
         (self.folder / "init.pkl").write_bytes(pickle.dumps(self._reference.init_inputs))
         (self.folder / "donor.pkl").write_bytes(pickle.dumps(donate(model)))
+
+    def _written_bytes(self) -> int:
+        if self._written is None:
+            found = []
+            for _ in range(2):
+                self.twin.call(self.twin.stage(self.draw(secrets.randbits(63))))
+                found += self.twin.snapshots()
+            self._written = written_bytes(found[0], found[1], self.outputs)
+        return self._written
 
     def _drawing(self) -> AbstractContextManager[object]:
         return torch.device(self.device) if self.device.type == "cuda" else nullcontext()

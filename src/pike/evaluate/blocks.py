@@ -1,8 +1,8 @@
 """One timing session: interleaved blocks of reference and candidate by the judge's clock, until the interval is tight.
 
 Knows when to stop and which calls are kept for verification. Every call gets fresh inputs; the other side is frozen
-while one is timed; the first call of a block warms up and does not count; on a CPU, blocks during which other
-programs held the CPU are dropped. Does not know what is right, nor what a session is for.
+while one is timed; the first call of a block warms up and does not count; pairs of blocks during which other programs
+held the CPU, or a GPU did not keep its clocks, are dropped. Does not know what is right, nor what a session is for.
 """
 
 from __future__ import annotations
@@ -10,25 +10,45 @@ from __future__ import annotations
 import random
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 
+from pike.core.evaluation import DeviceState
 from pike.evaluate.child.wire import Command
 from pike.evaluate.contention import ContentionMeter
+from pike.evaluate.devicestate import DeviceReader, PairState, Reading, spoiled, summary
 from pike.evaluate.reference import Inputs
 from pike.evaluate.runner import Call, Runner
 from pike.evaluate.stats import Block, Clocks, Ratio, half_spread, median, middle_clocks, net_ns, ratio_of_blocks
 
 _EMPTY_CALLS_PER_BLOCK = 4
-_WARM_SECONDS, _WARM_CALLS = 0.3, 5
-_BLOCK_SECONDS, _MOST_CALLS_PER_BLOCK = 0.15, 20
+_WARM_SECONDS, _WARM_CALLS = 0.1, 5
+_BLOCK_SECONDS, _MOST_CALLS_PER_BLOCK = 0.15, 10
 _LEAST_NS = 500.0
 _LEAST_BLOCKS = 3
 _BEATEN_BLOCKS = 4
 CONTENDED = 0.10
 """A block counts while some thread of the machine waited for a CPU for at most this share of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """What is timed against what.
+
+    Attributes:
+        reference: the reference's child.
+        candidate: the candidate's.
+        draw: inputs from a seed.
+        reader: tells the state of a GPU, None where nothing does.
+    """
+
+    reference: Runner
+    candidate: Runner
+    draw: Callable[[int], Inputs]
+    reader: DeviceReader | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +107,14 @@ class Reservoir:
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """One block of each side with the empty hand-overs before them, and how contended the CPU was meanwhile."""
+    """One block of each side with the empty hand-overs before them, how contended the CPU was meanwhile, and in what
+    state a GPU was at the end of each."""
 
     empty: list[Clocks]
     reference: list[Clocks]
     candidate: list[Clocks]
     contention: float
+    state: PairState | None
 
     def medians(self) -> Block:
         return Block(middle_clocks(self.empty), middle_clocks(self.reference), middle_clocks(self.candidate))
@@ -113,6 +135,7 @@ class Measured:
         dropped_blocks: pairs that do not.
         calls: timed candidate calls that count.
         contention: median over the blocks that count.
+        state: of a GPU, None where nothing tells it.
     """
 
     ratio: Ratio
@@ -125,21 +148,28 @@ class Measured:
     dropped_blocks: int
     calls: int
     contention: float
+    state: DeviceState | None
+
+
+@contextmanager
+def standing_still(*sides: Runner) -> Iterator[None]:
+    """While inside, the children of these sides do not run."""
+    for side in sides:
+        side.child.freeze()
+    try:
+        yield
+    finally:
+        for side in sides:
+            side.child.thaw()
 
 
 class Session:
     """Times a candidate against the reference under one plan."""
 
-    def __init__(
-        self,
-        reference: Runner,
-        candidate: Runner,
-        draw: Callable[[int], Inputs],
-        plan: SessionPlan,
-        reservoir: Reservoir,
-    ) -> None:
-        self._reference, self._candidate = reference, candidate
-        self._draw, self._plan, self._reservoir = draw, plan, reservoir
+    def __init__(self, sides: Sides, plan: SessionPlan, reservoir: Reservoir) -> None:
+        self._reference, self._candidate = sides.reference, sides.candidate
+        self._draw, self._reader = sides.draw, sides.reader
+        self._plan, self._reservoir = plan, reservoir
         self._pairs: list[_Pair] = []
 
     def run(self) -> Measured:
@@ -154,9 +184,10 @@ class Session:
         while True:
             empty = self._empty_calls()
             meter.share()
-            times = {id(side): self._block(side, calls) for side in order}
-            pair = _Pair(empty, times[id(self._reference)], times[id(self._candidate)], meter.share())
-            self._pairs.append(pair)
+            found = {id(side): self._block(side, calls) for side in order}
+            ours, theirs = found[id(self._reference)], found[id(self._candidate)]
+            state = PairState(ours[1], theirs[1]) if ours[1] and theirs[1] else None
+            self._pairs.append(_Pair(empty, ours[0], theirs[0], meter.share(), state))
             order = (order[1], order[0])  # ABBA
             if self._enough(calls, time.monotonic() - started):
                 return self._measured()
@@ -182,13 +213,14 @@ class Session:
         return tried and self._ratio().relative_width <= plan.target_width
 
     def _clean(self) -> list[_Pair]:
-        """Pairs that no other program disturbed; on a GPU the host is not what is timed."""
+        """Pairs that no other program disturbed; on a GPU, where the host is not what is timed, unspoiled ones."""
         if self._reference.device.type == "cuda":
-            return self._pairs
+            why = spoiled([pair.state for pair in self._pairs])
+            return [pair for pair, reason in zip(self._pairs, why, strict=True) if not reason]
         return [pair for pair in self._pairs if pair.contention <= CONTENDED]
 
     def _counted(self) -> list[_Pair]:
-        """The clean pairs, or all of them where too few are clean (the verdict then shows the contention)."""
+        """The clean pairs, or all of them where too few are clean (the verdict then shows what disturbed them)."""
         clean = self._clean()
         return clean if len(clean) >= _LEAST_BLOCKS else self._pairs
 
@@ -216,6 +248,7 @@ class Session:
             dropped_blocks=len(self._pairs) - len(counted),
             calls=len(calls),
             contention=median([pair.contention for pair in counted]),
+            state=summary([pair.state for pair in counted], [pair.state for pair in self._pairs]),
         )
 
     def _empty_calls(self) -> list[Clocks]:
@@ -224,14 +257,13 @@ class Session:
         calls = [self._reference.call(packed, Command.NULL) for _ in range(_EMPTY_CALLS_PER_BLOCK)]
         return [_clocks(call) for call in calls]
 
-    def _block(self, side: Runner, calls: int) -> list[Clocks]:
+    def _block(self, side: Runner, calls: int) -> tuple[list[Clocks], Reading | None]:
+        """The clocks of the calls, and the state of a GPU right after the last one, before it can rest."""
         other = self._candidate if side is self._reference else self._reference
-        other.child.freeze()
-        try:
+        with standing_still(other):
             self._one(side, keep=False)
-            return [self._one(side, keep=side is self._candidate) for _ in range(calls)]
-        finally:
-            other.child.thaw()
+            clocks = [self._one(side, keep=side is self._candidate) for _ in range(calls)]
+            return clocks, self._reader.read() if self._reader is not None else None
 
     def _one(self, side: Runner, keep: bool) -> Clocks:
         seeds, inputs = self._fresh()

@@ -21,7 +21,7 @@ from pike.evaluate.refusal import Refused
 from pike.evaluate.regimes import REGIMES, Regime
 from pike.evaluate.runner import Runner
 
-_FINAL_SEEDS = 2
+_FINAL_SEEDS, _AUDIT_SEEDS = 2, 8
 REUSES_OUTPUT = "reuses-output-buffer"
 """Label of a candidate that writes a call's result where the previous one's lies; the child says so, unchecked."""
 _USELESS_SHARE = 0.1
@@ -57,6 +57,18 @@ class Checks:
         if final:
             for inputs in self._bench.draw_held_out(secrets.randbits(63)):
                 self._try_held_out(inputs)
+
+    def audit(self) -> None:
+        """More secret inputs and every regime, for a candidate whose time is too good to be true.
+
+        Raises:
+            Refused: an output is wrong, or a call failed.
+        """
+        for _ in range(_AUDIT_SEEDS):
+            self._try_drawn(pair=False)
+        if self._options.tolerance is Tolerance.STRICT:
+            for regime in REGIMES:
+                self._try_regime(regime)
 
     def recheck(self, kept: Kept) -> None:
         """An output that was kept while it was timed.

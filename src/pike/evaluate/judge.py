@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -30,6 +30,8 @@ from pike.core.lint import LintReport
 from pike.core.task import Task, TaskKind
 from pike.evaluate import device as devices
 from pike.evaluate.bench import Bench
+from pike.evaluate.blocks import Sides, standing_still
+from pike.evaluate.ceilings import Ceilings, MeasuredCeilings
 from pike.evaluate.checks import Checks
 from pike.evaluate.child.cuda_driver import CudaDriverError
 from pike.evaluate.child.stub import FROM_REFERENCE, SEEDED, STATE_DICT, BuildOrder
@@ -39,21 +41,32 @@ from pike.evaluate.launch import ChildPlan
 from pike.evaluate.lease import Lease
 from pike.evaluate.lint import lint, refuse_trivial
 from pike.evaluate.nursery import Nursery
+from pike.evaluate.nvml import reader_of
 from pike.evaluate.refusal import Refused
+from pike.evaluate.roofline import Floor, Roofline
 from pike.evaluate.runner import Allowance, Runner
 from pike.evaluate.sandbox import SandboxLevel, choose
-from pike.evaluate.timing import Stopwatch, plan_for
+from pike.evaluate.timing import Stopwatch, TimingPlan, labels_of, plan_for, plan_for_audit
 
 _CLASS = "ModelNew"
 _MOST_SOURCE_BYTES = 1 << 20
 _WEIGHTS = {STATE_DICT: Weights.STATE_DICT, FROM_REFERENCE: Weights.FROM_REFERENCE, SEEDED: Weights.SEEDED}
+AUDITED = "audited"
+"""Label of a candidate whose time was too good to be true at first, and plausible when everything was tried again."""
 OnStage = Callable[[str], None]
 
 
 class Judge:
     """Judges candidates one after the other; keeps the last task ready for the next candidate."""
 
-    def __init__(self) -> None:
+    def __init__(self, ceilings: Callable[[torch.device, int], Ceilings] = MeasuredCeilings) -> None:
+        """A judge without a task.
+
+        Args:
+            ceilings: of a device with so many CPU threads.
+        """
+        self._ceilings = ceilings
+        self._rooflines: dict[tuple[str, int], Roofline] = {}
         self._bench: Bench | None = None
         self._key: object = None
         self._nursery = Nursery()
@@ -75,7 +88,7 @@ class Judge:
         trial = _Trial(request, device, level, self._nursery, on_stage)
         try:
             trial.parse()
-            trial.judge(self._bench_for(request, device))
+            trial.judge(self._bench_for(request, device), self._roofline_of(device, known.threads))
         except Refused as refused:
             trial.refused(refused.status, refused.reason)
         except (InfraError, CudaDriverError, OSError, torch.OutOfMemoryError) as error:
@@ -122,6 +135,10 @@ class Judge:
             self._bench.close()
         self._bench = self._key = None
 
+    def _roofline_of(self, device: torch.device, threads: int) -> Roofline:
+        key = (str(device), threads)
+        return self._rooflines.setdefault(key, Roofline(self._ceilings(device, threads)))
+
     def _bench_for(self, request: EvaluationRequest, device: torch.device) -> Bench:
         options = request.options
         key = (request.task, str(device), options.precision, options.threads, options.lint)
@@ -133,6 +150,16 @@ class Judge:
                     refuse_trivial(self._bench)
             self._key = key
         return self._bench
+
+
+@dataclass(frozen=True, slots=True)
+class _Bout:
+    """What is timed, and what watches over it."""
+
+    bench: Bench
+    runner: Runner
+    checks: Checks
+    roofline: Roofline
 
 
 class _Trial:
@@ -158,6 +185,7 @@ class _Trial:
         self._status, self._reason, self._log = Status.INFRA_ERROR, "", ""
         self._checks: Checks | None = None
         self._timing: Timing | None = None
+        self._labels: list[str] = []
         self._weights = Weights.NONE
 
     def parse(self) -> None:
@@ -167,7 +195,7 @@ class _Trial:
         if wrong:
             raise Refused(Status.PARSE_ERROR, wrong)
 
-    def judge(self, bench: Bench) -> None:
+    def judge(self, bench: Bench, roofline: Roofline) -> None:
         """All stages after parsing."""
         runner = self._start(bench)
         with self._stage(Stage.BUILD), self._lease.shared() if self._device.type == "cpu" else nullcontext():
@@ -187,12 +215,11 @@ class _Trial:
         with self._lease.shared():
             self._nursery.settle()
         plan = plan_for(self._request.effort, self._options.max_timing_seconds, bench.places, self._request.beat)
-        with self._stage(Stage.TIME), self._lease.exclusive():
-            watch = Stopwatch(bench.twin, runner, bench.draw, plan)
-            timing = watch.measure()
-        with self._stage(Stage.RECHECK), self._lease.shared():
-            for kept in watch.kept:
-                checks.recheck(kept)
+        bout = _Bout(bench, runner, checks, roofline)
+        timing, floor = self._timed(bout, plan)
+        if floor is not None:
+            timing = self._audited(bout)
+        self._labels += labels_of(timing, self._device.type == "cuda")
         self._status, self._reason, self._timing = Status.VALID, "", timing
         self._log = runner.child.log()
 
@@ -209,7 +236,7 @@ class _Trial:
             reason=self._reason,
             timing=self._timing,
             error=self._checks.error if self._checks else None,
-            labels=tuple(self._checks.labels) if self._checks else (),
+            labels=tuple(dict.fromkeys([*(self._checks.labels if self._checks else ()), *self._labels])),
             weights=self._weights,
             seconds=tuple((name, round(seconds, 3)) for name, seconds in self._seconds.items()),
             log=self._log,
@@ -219,6 +246,34 @@ class _Trial:
         """Kill the child, whatever happened."""
         if self._runner:
             self._runner.close()
+
+    def _timed(self, bout: _Bout, plan: TimingPlan) -> tuple[Timing, Floor | None]:
+        """The timing, its outputs verified, and the floor that it lies below."""
+        bench = bout.bench
+        with self._stage(Stage.TIME), self._lease.exclusive():
+            watch = Stopwatch(Sides(bench.twin, bout.runner, bench.draw, reader_of(self._device)), plan)
+            timing = watch.measure()
+            with standing_still(bout.runner):
+                look = bout.roofline.look(timing, bench.need, self._options.tolerance)
+        with self._stage(Stage.RECHECK), self._lease.shared():
+            for kept in watch.kept:
+                bout.checks.recheck(kept)
+        self._labels += [look.label] if look.label else []
+        return timing, look.below
+
+    def _audited(self, bout: _Bout) -> Timing:
+        """Everything again, and more of it, for a result that is held because no device could be so fast.
+
+        Raises:
+            Refused: it is found wrong, or its time is still below the floor.
+        """
+        with self._stage(Stage.CORRECT), self._lease.shared():
+            bout.checks.audit()
+        timing, floor = self._timed(bout, plan_for_audit(self._options.max_timing_seconds, bout.bench.places))
+        if floor is not None:
+            raise Refused(Status.IMPLAUSIBLE, floor.words(timing))
+        self._labels.append(AUDITED)
+        return timing
 
     def _start(self, bench: Bench) -> Runner:
         child = self._nursery.take(self._plan(bench))
@@ -251,12 +306,12 @@ class _Trial:
     @contextmanager
     def _stage(self, stage: Stage) -> Iterator[None]:
         self._on_stage(stage.value)
-        waited, started = self._lease.waited_seconds, time.monotonic()
+        waited, started, before = self._lease.waited_seconds, time.monotonic(), self._seconds.get(stage.value, 0.0)
         try:
             yield
         finally:
             lease = self._lease.waited_seconds - waited
-            self._seconds[stage.value] = time.monotonic() - started - lease
+            self._seconds[stage.value] = before + time.monotonic() - started - lease  # an audit repeats stages
 
 
 def parse_problem(source: str) -> str:

@@ -10,7 +10,7 @@ import pickle
 import random
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from pike.core.errors import UserError
-from pike.core.task import Task, TaskKind
+from pike.core.task import LeastWork, Task, TaskKind
 from pike.evaluate.child.layout import put_together, take_apart
 
 WEIGHTS_SEED = 42
@@ -43,12 +43,14 @@ class Reference:
         init_inputs: the constructor's arguments; empty for a live module.
         draw: new inputs from a seed; the same seed gives the same inputs on the same device type.
         draw_held_out: the same for inputs of other shapes, those that the task declares; none by default.
+        least: the least work of a call, as the task declares it.
     """
 
     model: nn.Module
     init_inputs: tuple[Any, ...]
     draw: Callable[[int], Inputs]
     draw_held_out: Callable[[int], tuple[Inputs, ...]] = lambda _: ()
+    least: LeastWork = field(default_factory=LeastWork)
 
 
 def load(task: Task) -> Reference:
@@ -90,7 +92,16 @@ def _from_source(task: Task) -> Reference:
         made: tuple[Inputs, ...] = _trying(task, "get_held_out_inputs()", read)
         return made
 
-    return Reference(_trying(task, "Model(*get_init_inputs())", construct), init_inputs, draw, draw_held_out)
+    model = _trying(task, "Model(*get_init_inputs())", construct)
+    return Reference(model, init_inputs, draw, draw_held_out, _declared(task, module))
+
+
+def _declared(task: Task, module: ModuleType) -> LeastWork:
+    found = {name: getattr(module, name, 0) for name in ("LEAST_BYTES", "LEAST_OPERATIONS")}
+    for name, value in found.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise UserError(f"Task '{task.id}': {name} is {value!r}; declare a whole number that is not negative")
+    return LeastWork(*found.values())
 
 
 def _as_inputs(value: Any) -> Inputs:

@@ -6,19 +6,25 @@ timing. Does not know how a session measures (`blocks`) nor what is right.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 
-from pike.core.evaluation import Effort, Status, Throughput, Timing
-from pike.evaluate.blocks import CONTENDED, Kept, Measured, Reservoir, Session, SessionPlan
-from pike.evaluate.reference import Inputs
+from pike.core.evaluation import FASTER_MARGIN, Effort, Status, Throughput, Timing
+from pike.evaluate.blocks import CONTENDED, Kept, Measured, Reservoir, Session, SessionPlan, Sides
 from pike.evaluate.refusal import Refused
-from pike.evaluate.runner import Runner
 
 _TOGETHER_NS = 1e8
 """The reference's time for all inputs released together: longer calls have nothing to hide between them."""
+_BATCH_MARGIN = 0.1
+"""By how much the gain of inputs released together must exceed that of one at a time to be noticed."""
+ONLY_IN_BATCHES = "gains-only-in-batches"
+"""Label of a candidate whose gain shows when several inputs are released together, and not as much in one at a time."""
+CLOCKS_UNKNOWN = "clocks-not-known"
+"""Label of a verdict reached on a GPU whose driver tells no clocks."""
+_AUDITED_CALLS = 16
+_SEARCH_SECONDS = 0.6
+"""A candidate of a search holds the device alone for so long, if six pairs of blocks fit: others wait for it."""
 _CHILD_DISAGREES, _CHILD_SLACK_NS, _CHILD_SLACK_SPREADS = 0.25, 200_000, 4.0
 
 
@@ -47,18 +53,23 @@ def plan_for(effort: Effort, max_seconds: float, inputs: int, beat: float = 0.0)
         beat: a speedup below which the candidate is of no interest while searching.
     """
     if effort is Effort.SEARCH:
-        return TimingPlan(SessionPlan(6, 20, 0.03, max_seconds / 2, max_seconds, beat=beat), None, 5)
+        seconds = min(_SEARCH_SECONDS, max_seconds / 2)
+        return TimingPlan(SessionPlan(6, 20, 0.03, seconds, max_seconds, beat=beat), None, 5)
     latency = SessionPlan(12, 50, 0.015, max_seconds, 4 * max_seconds)
     throughput = SessionPlan(6, 12, 0.03, max_seconds / 3, max_seconds, inputs)
     return TimingPlan(latency, throughput if inputs > 1 else None, 8)
 
 
+def plan_for_audit(max_seconds: float, inputs: int) -> TimingPlan:
+    """More than for what is reported: a result that is held must not be believed by chance."""
+    return replace(plan_for(Effort.FINAL, max_seconds, inputs), verified_calls=_AUDITED_CALLS)
+
+
 class Stopwatch:
     """Times a candidate against the reference."""
 
-    def __init__(self, reference: Runner, candidate: Runner, draw: Callable[[int], Inputs], plan: TimingPlan) -> None:
-        self._reference, self._candidate = reference, candidate
-        self._draw, self._plan = draw, plan
+    def __init__(self, sides: Sides, plan: TimingPlan) -> None:
+        self._sides, self._plan = sides, plan
         self.kept: list[Kept] = []
         """Timed outputs that are to be verified."""
 
@@ -80,14 +91,23 @@ class Stopwatch:
             return replace(timing, throughput=_throughput(self._session(together), together.inputs))
         finally:
             torch.set_num_threads(threads)
-            self._reference.child.thaw()
-            self._candidate.child.thaw()
+            self._sides.reference.child.thaw()
+            self._sides.candidate.child.thaw()
 
     def _session(self, plan: SessionPlan) -> Measured:
         reservoir = Reservoir(self._plan.verified_calls)
-        found = Session(self._reference, self._candidate, self._draw, plan, reservoir).run()
+        found = Session(self._sides, plan, reservoir).run()
         self.kept += reservoir.all()
         return found
+
+
+def labels_of(timing: Timing, on_gpu: bool) -> list[str]:
+    """What is noticed about a timing and refuses nothing."""
+    labels = [CLOCKS_UNKNOWN] if on_gpu and (timing.state is None or timing.state.candidate_sm_mhz is None) else []
+    together = timing.throughput
+    if together and together.speedup_ci95[0] > max(timing.speedup_ci95[1] * (1.0 + _BATCH_MARGIN), 1.0 + FASTER_MARGIN):
+        labels.append(ONLY_IN_BATCHES)
+    return labels
 
 
 def _together(plan: SessionPlan | None, latency: Measured) -> SessionPlan | None:
@@ -122,6 +142,7 @@ def _timing(found: Measured) -> Timing:
         overhead_ms=found.empty.wall_ns / 1e6,
         dropped_blocks=found.dropped_blocks,
         contention=found.contention,
+        state=found.state,
     )
 
 
