@@ -28,6 +28,7 @@ from pike.core.evaluation import (
 )
 from pike.core.lint import LintReport
 from pike.core.task import Task, TaskKind
+from pike.evaluate import cores
 from pike.evaluate import device as devices
 from pike.evaluate.bench import Bench
 from pike.evaluate.checks import Checks
@@ -186,7 +187,8 @@ class _Trial:
         with self._lease.shared():
             self._nursery.settle()
         plan = plan_for(self._request.effort, self._options.max_timing_seconds, bench.places, self._request.beat)
-        with self._stage(Stage.TIME), self._lease.exclusive():
+        cpus = cores.share(self._options.threads, self._device.index or 0)
+        with self._stage(Stage.TIME), self._lease.exclusive(), cores.keeping(cpus, bench.twin, runner):
             watch = Stopwatch(bench.twin, runner, bench.draw, plan)
             timing = watch.measure()
         with self._stage(Stage.RECHECK), self._lease.shared():

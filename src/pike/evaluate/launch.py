@@ -175,6 +175,11 @@ class Child:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGSTOP if still else signal.SIGCONT)
 
+    def confine(self, cpus: frozenset[int]) -> None:
+        """Let the kernel keep its whole tree on these CPUs, where its control group can."""
+        if self._group:
+            self._group.confine(cpus)
+
     def pids(self) -> set[int]:
         """The child and all that descend from it, orphans that fell to this process included."""
         if self._group and (members := self._group.pids()):
