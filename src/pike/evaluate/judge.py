@@ -117,10 +117,15 @@ class Judge:
 
     def forget(self) -> None:
         """Drop the prepared task and its processes."""
-        self._nursery.close()
+        self._nursery.give_up()
         if self._bench:
             self._bench.close()
         self._bench = self._key = None
+
+    def close(self) -> None:
+        """Leave nothing behind; the judge is of no use afterwards."""
+        self.forget()
+        self._nursery.close()
 
     def _bench_for(self, request: EvaluationRequest, device: torch.device) -> Bench:
         options = request.options
@@ -217,12 +222,15 @@ class _Trial:
         )
 
     def close(self) -> None:
-        """Kill the child, whatever happened."""
+        """Kill the child, whatever happened; what its compilers left is kept if it came to the end."""
         if self._runner:
             self._runner.close()
+            self._nursery.take_back(self._status is Status.VALID)
 
     def _start(self, bench: Bench) -> Runner:
-        child = self._nursery.take(self._plan(bench))
+        options = self._options
+        terms = (str(self._device), options.precision, options.threads, self._level.name, torch.__version__)
+        child = self._nursery.take(self._plan(bench), (self._request.source, self._request.task, *terms))
         self._runner = Runner(child, self._device, Allowance(self._options.timeout_seconds), self._make_way)
         return self._runner
 
