@@ -38,12 +38,12 @@ def test_all_that_descends_from_a_member_is_frozen_and_killed_at_once(group):
 
 def test_limits_are_written_where_the_kernel_offers_them(tmp_path, monkeypatch):
     monkeypatch.setattr(cgroup, "_GONE_SECONDS", 0.0)
-    Group(Place(tmp_path, True, True), "both", 5 << 30, 64)
+    Group(Place(tmp_path, True, True), "both", 5 << 30, 64).confine(frozenset({3, 1}))
     Group(Place(tmp_path, False, True), "tasks", 5 << 30, 64)
     written = {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
     assert written == {
         "both/memory.max": str(5 << 30), "both/memory.swap.max": "0", "both/memory.oom.group": "1",
-        "both/pids.max": "64", "tasks/pids.max": "64",
+        "both/pids.max": "64", "both/cpuset.cpus": "1,3", "tasks/pids.max": "64",
     }  # fmt: skip
 
 

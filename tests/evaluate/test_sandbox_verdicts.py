@@ -101,7 +101,7 @@ def test_memory_behind_descriptors_counts(verdict):
 
 
 def test_what_is_written_counts_even_when_it_is_deleted(tmp_path):
-    watch = Watch(lambda: {os.getpid()}, tmp_path, Limits(0, 0, 3 << 20))
+    watch = Watch(lambda: {os.getpid()}, (tmp_path,), Limits(0, 0, 3 << 20))
     with open(tmp_path / "deleted", "wb") as deleted:
         deleted.write(b"x" * (2 << 20))
         deleted.flush()
@@ -109,7 +109,7 @@ def test_what_is_written_counts_even_when_it_is_deleted(tmp_path):
         assert watch.breach() == ""
         (tmp_path / "below").mkdir()
         (tmp_path / "below" / "listed").write_bytes(b"x" * (2 << 20))
-        again = Watch(lambda: {os.getpid()}, tmp_path, Limits(0, 0, 3 << 20))
+        again = Watch(lambda: {os.getpid()}, (tmp_path,), Limits(0, 0, 3 << 20))
         assert "more than" in again.breach()
 
 

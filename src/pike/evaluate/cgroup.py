@@ -27,11 +27,13 @@ class Place:
         folder: the group under which ours are made.
         memory: the kernel limits memory there.
         tasks: the kernel limits the number of processes and threads there.
+        cpus: the kernel limits the CPUs there.
     """
 
     folder: Path
     memory: bool
     tasks: bool
+    cpus: bool = False
 
 
 class Group:
@@ -61,6 +63,10 @@ class Group:
         """Stop all of it, or let it go on."""
         self._write("cgroup.freeze", int(still))
 
+    def confine(self, cpus: frozenset[int]) -> None:
+        """Keep all of it on these CPUs, where the kernel does that for groups."""
+        self._write("cpuset.cpus", ",".join(str(cpu) for cpu in sorted(cpus)))
+
     def kill(self) -> None:
         """Kill all of it at once; no fork escapes."""
         self._write("cgroup.kill", 1)
@@ -75,7 +81,7 @@ class Group:
                 return
             time.sleep(0.002)
 
-    def _write(self, name: str, value: int) -> None:
+    def _write(self, name: str, value: int | str) -> None:
         with contextlib.suppress(OSError):
             (self.path / name).write_text(str(value))
 
@@ -86,8 +92,9 @@ def find() -> Place | None:
     own = _own()
     if own is None:
         return None
-    with contextlib.suppress(OSError):  # works at the root, and where no process is in the way
-        (own / "cgroup.subtree_control").write_text("+memory +pids")
+    for controllers in ("+memory +pids", "+cpuset"):
+        with contextlib.suppress(OSError):  # works at the root, and where no process is in the way
+            (own / "cgroup.subtree_control").write_text(controllers)
     places = [place for folder in (own, own.parent) if (place := _tried(folder)) is not None]
     return max(places, key=lambda place: place.memory + place.tasks, default=None)
 
@@ -137,6 +144,6 @@ def _tried(folder: Path) -> Place | None:
         seen = subprocess.run(group.joining(["cat", "/proc/self/cgroup"]), capture_output=True, text=True, check=False)
         if f"/{probe.name}\n" not in seen.stdout:
             return None
-        return Place(folder, (probe / "memory.max").exists(), (probe / "pids.max").exists())
+        return Place(folder, *((probe / name).exists() for name in ("memory.max", "pids.max", "cpuset.cpus")))
     finally:
         group.close()

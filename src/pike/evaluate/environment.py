@@ -16,17 +16,29 @@ _ALLOWED_ENVIRONMENT = (
 )  # fmt: skip
 
 
+KEPT_CACHES = ("inductor", "triton", "extensions")
+"""Folders for compilers, which a candidate that is judged again may find as it left them (`caches`)."""
+
+
 def search_path() -> str:
     """PATH with this Python's own programs first (ninja lives there)."""
     return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
 
-def child_environment(folder: Path) -> dict[str, str]:
-    """An allow-list; every cache and home lies in the child's own folder, so nothing survives it."""
+def child_environment(folder: Path, kept_caches: Path | None = None) -> dict[str, str]:
+    """An allow-list; every cache and home lies in the child's own folder, so nothing survives it.
+
+    Args:
+        folder: the child's own.
+        kept_caches: where the folders of `KEPT_CACHES` lie; None for the child's own folder as well.
+    """
     kept = {name: os.environ[name] for name in _ALLOWED_ENVIRONMENT if name in os.environ}
     caches = folder / "caches"
-    for part in ("tmp", "shm", "inductor", "triton", "extensions", "cuda"):
+    for part in ("tmp", "shm", "cuda"):
         (caches / part).mkdir(parents=True)
+    compiled = kept_caches or caches
+    for part in KEPT_CACHES:
+        (compiled / part).mkdir(exist_ok=True)
     cores = len(os.sched_getaffinity(0))
     return kept | {
         "PATH": search_path(),
@@ -40,9 +52,9 @@ def child_environment(folder: Path) -> dict[str, str]:
         "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
         "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
         "PYTHONSAFEPATH": "1",
-        "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
+        "TORCHINDUCTOR_CACHE_DIR": str(compiled / "inductor"),
         "TORCHINDUCTOR_COMPILE_THREADS": str(min(cores, 8) if cores >= 8 else 1),
-        "TRITON_CACHE_DIR": str(caches / "triton"),
-        "TORCH_EXTENSIONS_DIR": str(caches / "extensions"),
+        "TRITON_CACHE_DIR": str(compiled / "triton"),
+        "TORCH_EXTENSIONS_DIR": str(compiled / "extensions"),
         "CUDA_CACHE_PATH": str(caches / "cuda"),
     }

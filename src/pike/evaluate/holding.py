@@ -18,6 +18,8 @@ def not_enforced(level: SandboxLevel) -> str:
     if not filters.work():
         gaps.append("system calls and starting programs while being timed")
     place = cgroup.find()
+    if not filters.work() and not (place and place.cpus):
+        gaps.append("keeping to `evaluate.threads` CPUs")
     if place is None or not place.memory:
         gaps.append("memory between two samples")
     if place is None or not place.tasks:

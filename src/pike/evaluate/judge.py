@@ -28,6 +28,7 @@ from pike.core.evaluation import (
 )
 from pike.core.lint import LintReport
 from pike.core.task import Task, TaskKind
+from pike.evaluate import cores
 from pike.evaluate import device as devices
 from pike.evaluate.bench import Bench
 from pike.evaluate.blocks import Sides, standing_still
@@ -130,7 +131,7 @@ class Judge:
 
     def forget(self) -> None:
         """Drop the prepared task and its processes."""
-        self._nursery.close()
+        self._nursery.give_up()
         if self._bench:
             self._bench.close()
         self._bench = self._key = None
@@ -138,6 +139,11 @@ class Judge:
     def _roofline_of(self, device: torch.device, threads: int) -> Roofline:
         key = (str(device), threads)
         return self._rooflines.setdefault(key, Roofline(self._ceilings(device, threads)))
+
+    def close(self) -> None:
+        """Leave nothing behind; the judge is of no use afterwards."""
+        self.forget()
+        self._nursery.close()
 
     def _bench_for(self, request: EvaluationRequest, device: torch.device) -> Bench:
         options = request.options
@@ -243,14 +249,16 @@ class _Trial:
         )
 
     def close(self) -> None:
-        """Kill the child, whatever happened."""
+        """Kill the child, whatever happened; what its compilers left is kept if it came to the end."""
         if self._runner:
             self._runner.close()
+            self._nursery.take_back(self._status is Status.VALID)
 
     def _timed(self, bout: _Bout, plan: TimingPlan) -> tuple[Timing, Floor | None]:
         """The timing, its outputs verified, and the floor that it lies below."""
         bench = bout.bench
-        with self._stage(Stage.TIME), self._lease.exclusive():
+        cpus = cores.share(self._options.threads, self._device.index or 0)
+        with self._stage(Stage.TIME), self._lease.exclusive(), cores.keeping(cpus, bench.twin, bout.runner):
             watch = Stopwatch(Sides(bench.twin, bout.runner, bench.draw, reader_of(self._device)), plan)
             timing = watch.measure()
             with standing_still(bout.runner):
@@ -276,7 +284,9 @@ class _Trial:
         return timing
 
     def _start(self, bench: Bench) -> Runner:
-        child = self._nursery.take(self._plan(bench))
+        options = self._options
+        terms = (str(self._device), options.precision, options.threads, self._level.name, torch.__version__)
+        child = self._nursery.take(self._plan(bench), (self._request.source, self._request.task, *terms))
         self._runner = Runner(child, self._device, Allowance(self._options.timeout_seconds), self._make_way)
         return self._runner
 

@@ -53,6 +53,7 @@ class ChildPlan:
         processes: limit on processes at once, 0 for none; see `watch.Limits` for threads.
         disk_bytes: limit on what it writes, 0 for none.
         live_module: whether the task is a live module, whose file may import `pike` too.
+        kept_caches: folder for compilers' caches that outlives it (`caches`), empty for one in its own folder.
         trusted: runs nothing that distrust applies to (the reference): no limits, no filter, orphans are not its own.
     """
 
@@ -65,6 +66,7 @@ class ChildPlan:
     processes: int = 512
     disk_bytes: int = _MOST_FOLDER_BYTES
     live_module: bool = False
+    kept_caches: str = ""
     trusted: bool = False
 
     @property
@@ -89,16 +91,18 @@ class Child:
         _ours.add(self.pid)
         assert self._process.stdout is not None and self._process.stderr is not None
         self._logs = (("stdout", Tail(self._process.stdout)), ("stderr", Tail(self._process.stderr)))
-        self.watch = Watch(self.pids, self.folder, plan.limits)
+        written = (self.folder, Path(plan.kept_caches)) if plan.kept_caches else (self.folder,)
+        self.watch = Watch(self.pids, written, plan.limits)
 
     def _start(self, channel: int) -> subprocess.Popen[bytes]:
         plan = self._plan
         filtered = filters.work() and not plan.trusted
         by_level = filtered and plan.level.filters
         program = filters.first_program() if by_level else None
-        cell = Cell(str(self.folder), plan.readable, plan.cuda, plan.importable, plan.hidden, program, plan.live_module)
+        cell = Cell(str(self.folder), plan.readable, plan.cuda, plan.importable, plan.hidden, program, plan.live_module,
+                    plan.kept_caches)  # fmt: skip
         argv = plan.level.command(cell, self._argv(channel, filtered and not by_level))
-        environment = child_environment(self.folder)
+        environment = child_environment(self.folder, Path(plan.kept_caches) if plan.kept_caches else None)
         try:
             return subprocess.Popen(
                 self._group.joining(argv) if self._group else argv,
@@ -180,6 +184,11 @@ class Child:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGSTOP if still else signal.SIGCONT)
 
+    def confine(self, cpus: frozenset[int]) -> None:
+        """Let the kernel keep its whole tree on these CPUs, where its control group can."""
+        if self._group:
+            self._group.confine(cpus)
+
     def pids(self) -> set[int]:
         """The child and all that descend from it, orphans that fell to this process included."""
         if self._group and (members := self._group.pids()):
@@ -246,7 +255,7 @@ class Child:
             self._group.close()
         for _, tail in self._logs:
             tail.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove(self.folder)
 
 
 def folder_prefix() -> str:
@@ -259,8 +268,17 @@ def sweep(ending: int = 0) -> None:
     for path in Path(tempfile.gettempdir()).glob("pike-*-*"):
         owner = path.name.split("-")[1]
         if owner.isdigit() and (int(owner) == ending or not Path(f"/proc/{owner}").exists()):
-            shutil.rmtree(path, ignore_errors=True)
+            remove(path)
     cgroup.sweep(ending)
+
+
+def remove(path: Path) -> None:
+    """Delete what a candidate made, however deep and with whatever permissions; what cannot be deleted stays."""
+    try:
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    except (OSError, RecursionError):
+        for command in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
+            subprocess.run([*command, "--", str(path)], capture_output=True, check=False)
 
 
 def _group(limits: Limits) -> cgroup.Group | None:

@@ -1,14 +1,16 @@
 """The next child, started before it is needed: importing torch costs more than judging a small candidate.
 
-Knows how to start a clean child beside the current one, wait until it is ready, and hand it out once. A child never
-serves two candidates. Does not know candidates.
+Knows how to start a clean child beside the current one, wait until it is ready, and hand it out once, with what
+compilers left for the same candidate before. A child never serves two candidates. Does not know candidates.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
+from dataclasses import replace
 
+from pike.evaluate.caches import Caches
 from pike.evaluate.child.wire import Command, WireClosed, WireTimeout, WireViolation
 from pike.evaluate.launch import Child, ChildPlan
 
@@ -16,9 +18,10 @@ _READY_SECONDS = 120.0
 
 
 class Nursery:
-    """At most one spare child."""
+    """At most one spare child, and the kept caches."""
 
     def __init__(self) -> None:
+        self._caches = Caches()
         self._spare: tuple[ChildPlan, Child] | None = None
         self._ready = False
 
@@ -27,8 +30,15 @@ class Nursery:
         """The spare's process, which belongs to nobody yet."""
         return {self._spare[1].pid} if self._spare else set()
 
-    def take(self, plan: ChildPlan) -> Child:
-        """A child that nobody used: the spare where it fits the plan, else a new one."""
+    def take(self, plan: ChildPlan, identity: tuple[object, ...] = ()) -> Child:
+        """A child that nobody used: the spare where it fits the plan, else a new one.
+
+        Args:
+            plan: how it is held; where compilers' caches lie is added here.
+            identity: of whom it will run; see `caches.Caches.lend`.
+        """
+        self._caches.lend(*identity)
+        plan = self._complete(plan)
         if self._spare and self._spare[0] == plan:
             self.settle()
         spare, self._spare = self._spare, None
@@ -39,10 +49,11 @@ class Nursery:
         return Child(plan)
 
     def prepare(self, plan: ChildPlan) -> None:
-        """Begin to start the next child; returns at once."""
+        """Begin to start the next child; returns at once. It runs nothing of a candidate until it is taken."""
+        plan = self._complete(plan)
         if self._spare and self._spare[0] == plan:
             return
-        self.close()
+        self.give_up()
         self._spare, self._ready = (plan, Child(plan)), False
         with contextlib.suppress(WireClosed):  # `settle` finds out
             self._spare[1].send(Command.HELLO, plan.cuda)
@@ -55,10 +66,22 @@ class Nursery:
             self._spare[1].receive(time.monotonic() + _READY_SECONDS)
             self._ready = True
         except (WireClosed, WireTimeout, WireViolation):
-            self.close()
+            self.give_up()
+
+    def take_back(self, keep: bool) -> None:
+        """After the child that was taken is dead: keep its caches for the next time, or not."""
+        self._caches.take_back(keep)
 
     def close(self) -> None:
+        """Kill the spare and remove all caches."""
+        self.give_up()
+        self._caches.close()
+
+    def give_up(self) -> None:
         """Kill the spare."""
         if self._spare:
             self._spare[1].kill()
         self._spare = None
+
+    def _complete(self, plan: ChildPlan) -> ChildPlan:
+        return replace(plan, kept_caches=str(self._caches.place))

@@ -8,6 +8,7 @@ second; where control groups work they hold in between. Does not know how a tree
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import time
 from collections.abc import Callable
@@ -29,7 +30,7 @@ class Limits:
     Attributes:
         memory_bytes: memory that no file backs, shared pages counted once.
         processes: processes; threads may be `THREADS_PER_PROCESS` times as many.
-        disk_bytes: in the child's own folder, `/tmp` and `/dev/shm` included where the level has its own.
+        disk_bytes: in the child's own folders, `/tmp` and `/dev/shm` included where the level has its own.
     """
 
     memory_bytes: int
@@ -40,8 +41,8 @@ class Limits:
 class Watch:
     """Looks at one tree when asked, at most ten times a second."""
 
-    def __init__(self, pids: Callable[[], set[int]], folder: Path, limits: Limits) -> None:
-        self._pids, self._folder, self._limits = pids, folder, limits
+    def __init__(self, pids: Callable[[], set[int]], folders: tuple[Path, ...], limits: Limits) -> None:
+        self._pids, self._folders, self._limits = pids, folders, limits
         self._last = 0.0
         self._samples = 0
         self._unmapped = 0
@@ -80,20 +81,41 @@ class Watch:
         self._unmapped = sum(size for in_memory, size in unnamed.values() if in_memory)
         deleted = sum(size for in_memory, size in unnamed.values() if not in_memory)
         most = self._limits.disk_bytes
-        written = deleted + _bytes_below(str(self._folder)) if most else 0
+        try:
+            written = deleted + sum(bytes_below(folder) for folder in self._folders) if most else 0
+        except TooDeep:
+            return "the candidate made folders in folders, too deep to be counted"
         return f"the candidate wrote {_gib(written)}, more than {_gib(most)}" if written > most else ""
 
 
-def _bytes_below(folder: str) -> int:
-    total = 0
-    with contextlib.suppress(OSError):
-        for entry in os.scandir(folder):
-            with contextlib.suppress(OSError):
+class TooDeep(Exception):
+    """A path below a folder is longer than the kernel takes."""
+
+
+def bytes_below(folder: Path) -> int:
+    """What all files below a folder take on the disk.
+
+    Raises:
+        TooDeep: some of it is out of reach.
+    """
+    total, waiting = 0, [str(folder)]
+    while waiting:
+        try:
+            for entry in os.scandir(waiting.pop()):
                 if entry.is_dir(follow_symlinks=False):
-                    total += _bytes_below(entry.path)
+                    waiting.append(entry.path)
                 else:
-                    total += entry.stat(follow_symlinks=False).st_blocks * 512
+                    total += _disk_bytes(entry)
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                raise TooDeep from error
     return total
+
+
+def _disk_bytes(entry: os.DirEntry[str]) -> int:
+    with contextlib.suppress(OSError):
+        return entry.stat(follow_symlinks=False).st_blocks * 512
+    return 0
 
 
 def _gib(count: int) -> str:

@@ -42,7 +42,7 @@ def main() -> None:
             busy.clear()  # whoever has the answer may close at once
             _send(channel, answer)
     finally:
-        judge.forget()
+        judge.close()
         kill_strays(set())
 
 

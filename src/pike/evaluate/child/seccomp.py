@@ -51,9 +51,11 @@ _CALLS = {  # name: (x86-64, aarch64)
 _ONLY_X86 = {"iopl": 172, "ioperm": 173}
 _ON_A_PROCESS = {
     "kill": (62, 129), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240),
-    "prlimit64": (302, 261), "sched_setaffinity": (203, 122), "sched_setparam": (142, 118), "pidfd_open": (434, 434),
+    "prlimit64": (302, 261), "sched_setparam": (142, 118), "pidfd_open": (434, 434),
 }  # fmt: skip
 """Calls whose first argument is a process id; refused on the guarded ones."""
+_PRETENDED = {"sched_setaffinity": (203, 122)}
+"""Calls that seem to succeed and do nothing: which CPUs a child runs on is the judge's to say."""
 _SOCKET, _CLONE, _CLONE3, _SECCOMP = (41, 198), (56, 220), (435, 435), (317, 277)
 _PROGRAMS = {"execve": (59, 221), "execveat": (322, 281)}
 
@@ -76,6 +78,7 @@ def from_the_start(guarded: Iterable[int] = ()) -> bytes:
     body = b"".join(_refuse(numbers[column]) for numbers in _CALLS.values())
     if column == 0:
         body += b"".join(_refuse(number) for number in _ONLY_X86.values())
+    body += b"".join(_refuse(numbers[column], 0) for numbers in _PRETENDED.values())
     body += _refuse(_CLONE3[column], errno.ENOSYS)  # its flags lie in memory; the C library then takes clone
     body += _first_argument(_CLONE[column], [(_ANY_BIT, _NEW_NAMESPACE)])
     pids = [(_EQUAL, pid & 0xFFFFFFFF) for pid in guarded]

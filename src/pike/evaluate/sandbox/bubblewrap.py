@@ -44,6 +44,8 @@ class Bubblewrap:
         for path in glob.glob("/dev/nvidia*") if cell.cuda else ():
             wrapped += ["--dev-bind", path, path]
         wrapped += ["--bind", cell.workdir, cell.workdir, "--chdir", cell.workdir]
+        if cell.kept_caches:
+            wrapped += ["--bind", cell.kept_caches, cell.kept_caches]
         wrapped += ["--remount-ro", "/dev", "--remount-ro", "/"]
         if cell.filter_fd is not None:
             wrapped += ["--seccomp", str(cell.filter_fd)]

@@ -25,13 +25,14 @@ class Cell:
     """What one child may see and use.
 
     Attributes:
-        workdir: its own folder, the only place it may write to. `caches/tmp` and `caches/shm` in it exist and stand
+        workdir: its own folder, the place it may write to. `caches/tmp` and `caches/shm` in it exist and stand
             for `/tmp` and `/dev/shm` where the level has its own.
         readable: files and folders it must be able to read (weights, a live module's payload).
         cuda: whether it needs the GPU's device files.
         importable: folders from which it must be able to import; only what `import` can find in them is needed.
         hidden: files that it must not read, wherever they lie.
         filter_fd: descriptor of a compiled system call filter for levels that install it themselves, None for none.
+        kept_caches: a further folder that it may write to, empty for none.
         live_module: whether the file of the judged module may import all of `pike` but its suites.
     """
 
@@ -42,6 +43,7 @@ class Cell:
     hidden: tuple[str, ...] = ()
     filter_fd: int | None = None
     live_module: bool = False
+    kept_caches: str = ""
 
 
 class SandboxLevel(Protocol):

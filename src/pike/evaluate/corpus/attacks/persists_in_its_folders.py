@@ -1,4 +1,4 @@
-"""Leaves a file in every folder of its own and looks for what an earlier run left there.
+"""Leaves a file in every folder of its own but the compilers' and looks for what an earlier run left there.
 
 rows: 62
 mechanism: nothing survives
@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 
-for _place in {os.getcwd(), tempfile.gettempdir(), os.environ.get("TRITON_CACHE_DIR", "."), os.path.expanduser("~")}:
+for _place in {os.getcwd(), tempfile.gettempdir(), os.environ.get("CUDA_CACHE_PATH", "."), os.path.expanduser("~")}:
     _path = os.path.join(_place, "pike-corpus-was-here.txt")
     if os.path.exists(_path):
         sys.stderr.write("REACHED across evaluations\n")
