@@ -1,6 +1,7 @@
-// Locks on the data of one call: `await_key` waits for the key on the device, `reveal` turns a locked input into the real
-// one, `commit` delivers an output and binds the child to its bytes. Compiled by the judge (`evaluate.nvrtc`), loaded by both sides (`child.locks`), and the same
-// arithmetic as `child.locks.HostLocks`, which tests hold it against.
+// Locks on the data of one call: `pike_await_key` waits for the key on the device, `pike_reveal` turns a locked input
+// into the real one, `pike_commit` delivers an output and binds the child to its bytes. Compiled by the judge
+// (`evaluate.nvrtc`), loaded by both sides (`child.locks`), and the same arithmetic as `child.locks.HostLocks`, which tests
+// hold it against.
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -102,7 +103,7 @@ __device__ __forceinline__ u64 now() {
 }
 
 // Reads a board in host memory, one thread of it, so that no launch lies between the key and the input.
-extern "C" __global__ void await_key(volatile u64* go, u64 ticket, u64* key) {
+extern "C" __global__ void pike_await_key(volatile u64* go, u64 ticket, u64* key) {
     u64 until = now() + MOST_NANOSECONDS;
     while (*go != ticket && now() < until) {}
     __threadfence_system();
@@ -110,7 +111,7 @@ extern "C" __global__ void await_key(volatile u64* go, u64 ticket, u64* key) {
     key[1] = go[2];
 }
 
-extern "C" __global__ void reveal(const uint4* locked, uint4* real, u64 units, const u32* key) {
+extern "C" __global__ void pike_reveal(const uint4* locked, uint4* real, u64 units, const u32* key) {
     u64 step = (u64)gridDim.x * blockDim.x;
     for (u64 unit = (u64)blockIdx.x * blockDim.x + threadIdx.x; unit < units; unit += step) {
         uint4 low = locked[2 * unit], high = locked[2 * unit + 1];
@@ -124,7 +125,7 @@ extern "C" __global__ void reveal(const uint4* locked, uint4* real, u64 units, c
     }
 }
 
-extern "C" __global__ void __launch_bounds__(LANES) commit(const __grid_constant__ Order order) {
+extern "C" __global__ void __launch_bounds__(LANES) pike_commit(const __grid_constant__ Order order) {
     __shared__ Digest shared[LANES];
     __shared__ bool last;
     u32 lane = blockIdx.x * LANES + threadIdx.x;

@@ -26,6 +26,8 @@ _REVEAL, _LANE, _TOP = 0x70696B31, 0x70696B32, 0x70696B33
 _UNIT_BYTES = 16
 _REVEAL_BYTES = 32
 _THREADS = 256
+KERNELS = ("pike_await_key", "pike_reveal", "pike_commit")
+"""What the kernels of `locks.cu` are called, in a profile too."""
 
 
 class Locks(Protocol):
@@ -134,9 +136,7 @@ class CudaLocks:
         self._board = board_address
         module = ctypes.c_void_p()
         call("cuModuleLoadData", ctypes.byref(module), kernels)
-        self._await, self._reveal, self._commit = (
-            _function(module, name) for name in (b"await_key", b"reveal", b"commit")
-        )
+        self._await, self._reveal, self._commit = (_function(module, name.encode()) for name in KERNELS)
 
     def set_key(self, key: bytes) -> None:
         """See `Locks.set_key`."""
