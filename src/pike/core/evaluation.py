@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from pike.core.profile import Profile
 from pike.core.task import Task
 
 FASTER_MARGIN = 0.01
@@ -42,6 +43,8 @@ class Stage(StrEnum):
     CORRECT = "correct"
     TIME = "time"
     RECHECK = "recheck"
+    PROFILE = "profile"
+    """Only on request, and only once the candidate is known to be valid."""
 
 
 class Tolerance(StrEnum):
@@ -122,6 +125,7 @@ class EvaluationRequest:
         effort: how much is measured.
         beat: while searching, timing ends early once the candidate is certainly slower than this speedup; its verdict
             then has a wide interval.
+        profile: also say where the time of a valid candidate goes.
     """
 
     task: Task
@@ -129,6 +133,7 @@ class EvaluationRequest:
     options: EvaluateOptions = field(default_factory=EvaluateOptions)
     effort: Effort = Effort.SEARCH
     beat: float = 0.0
+    profile: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +232,8 @@ class Evaluation:
         seconds: (stage, seconds) pairs, lease waits excluded; `lease` has the time spent waiting.
         log: the end of what the candidate printed and the diagnostics of the stage that refused it.
         labels: what was noticed and refuses nothing, for example `reuses-output-buffer`, or kinds of inputs on which
-            nothing could be tested.
+            nothing could be tested; those that rest on a profile begin with `by-profile:`.
+        profile: where its time goes, if that was asked for and it is valid.
     """
 
     status: Status
@@ -243,6 +249,7 @@ class Evaluation:
     seconds: tuple[tuple[str, float], ...] = ()
     log: str = ""
     labels: tuple[str, ...] = ()
+    profile: Profile | None = None
 
     def __post_init__(self) -> None:
         if (self.timing is not None) != (self.status is Status.VALID):
@@ -295,5 +302,6 @@ class Evaluation:
             "torch_version": self.torch_version,
             "seconds": dict(self.seconds),
             "labels": list(self.labels),
+            "profile": self.profile.flat() if self.profile else None,
             "log": self.log,
         }

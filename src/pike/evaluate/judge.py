@@ -27,6 +27,7 @@ from pike.core.evaluation import (
     Weights,
 )
 from pike.core.lint import LintReport
+from pike.core.profile import Profile
 from pike.core.task import Task, TaskKind
 from pike.evaluate import device as devices
 from pike.evaluate.bench import Bench
@@ -39,6 +40,7 @@ from pike.evaluate.launch import ChildPlan
 from pike.evaluate.lease import Lease
 from pike.evaluate.lint import lint, refuse_trivial
 from pike.evaluate.nursery import Nursery
+from pike.evaluate.profile import Subject, take
 from pike.evaluate.runner import Allowance, Refused, Runner
 from pike.evaluate.sandbox import SandboxLevel, choose
 from pike.evaluate.timing import Stopwatch, plan_for
@@ -158,6 +160,8 @@ class _Trial:
         self._checks: Checks | None = None
         self._timing: Timing | None = None
         self._weights = Weights.NONE
+        self._profile: Profile | None = None
+        self._profile_labels: tuple[str, ...] = ()
 
     def parse(self) -> None:
         """Refuse what is no Python file with a class `ModelNew`."""
@@ -194,6 +198,10 @@ class _Trial:
                 checks.recheck(kept)
         self._status, self._reason, self._timing = Status.VALID, "", timing
         self._log = runner.child.log()
+        if self._request.profile:
+            with self._stage(Stage.PROFILE):
+                subject = Subject(bench, runner, self._options, timing, self._lease)
+                self._profile, self._profile_labels = take(subject)
 
     def refused(self, status: Status, reason: str) -> None:
         """Record what ended the evaluation, with what the child printed."""
@@ -208,7 +216,8 @@ class _Trial:
             reason=self._reason,
             timing=self._timing,
             error=self._checks.error if self._checks else None,
-            labels=tuple(self._checks.labels) if self._checks else (),
+            labels=(*(self._checks.labels if self._checks else ()), *self._profile_labels),
+            profile=self._profile,
             weights=self._weights,
             seconds=tuple((name, round(seconds, 3)) for name, seconds in self._seconds.items()),
             log=self._log,

@@ -21,6 +21,7 @@ from torch import nn
 
 from pike.evaluate.child import regions
 from pike.evaluate.child.layout import Layout, check_output, put_together, views
+from pike.evaluate.child.profiling import ProfileOrder, Recorder
 
 STATE_DICT, FROM_REFERENCE, SEEDED = 1, 2, 3
 """How weights reached the candidate, as told in `Up.detail`."""
@@ -106,6 +107,7 @@ class Stub:
     layout: Layout | None = None
     resting: list[torch.Tensor] = field(default_factory=list)
     held: list[regions.Region] = field(default_factory=list)
+    recorder: Recorder | None = None
 
     def hello(self, cuda: bool) -> None:
         """Do what every candidate needs and takes time: the device's context."""
@@ -181,6 +183,12 @@ class Stub:
             _deliver(self.resting, place)
         self._settle()
         return time.perf_counter_ns() - started
+
+    def profile(self, order: ProfileOrder, fds: tuple[int, ...]) -> None:
+        """One step of a profile of the calls in between."""
+        assert self.model is not None, "PROFILE before LOAD"
+        self.recorder = self.recorder or Recorder(self.device)
+        self.model = self.recorder.obey(order, self.model, fds)
 
     def _settle(self) -> None:
         if self.device.type == "cuda":
