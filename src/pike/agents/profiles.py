@@ -37,5 +37,5 @@ def hotspot_table(hotspots: Sequence[Hotspot]) -> str:
 
 
 def _rate(value: float, unit: str, share: float | None) -> str:
-    text = f"{value:,.4g} {unit}" if value < 1000 else f"{value:,.0f} {unit}"
-    return text if share is None else f"{text}, {share:.0%} of what the device can do"
+    text = f"{value:.3g} {unit}" if value < 1000 else f"{value:,.0f} {unit}"
+    return text if share is None else f"{text}, {share:.1%} of what the device can do"

@@ -53,7 +53,7 @@ class Profile:
 
     Attributes:
         source: which profiler, for example `torch profiler (cuda)`.
-        note: how far it is to be trusted, or why it has no hotspots.
+        note: how far it is to be trusted, or why it has no hotspots; the judge's own words.
         hotspots: the top kernels or operators, largest first, at most 12; empty where nothing is known.
         busy_share: GPU: share of the judge's median call in which some kernel ran, the rest being launch gaps. CPU:
             share of the profiled calls spent inside operators, the rest being Python and code that the profiler cannot

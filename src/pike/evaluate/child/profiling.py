@@ -8,6 +8,7 @@ becomes of the table; whatever it says may be forged by the candidate, and the j
 from __future__ import annotations
 
 import enum
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,10 +18,9 @@ from torch._C._autograd import DeviceType
 from torch.autograd.profiler import profile, record_function
 
 from pike.evaluate.child import regions
-from pike.evaluate.child.table import MOST_CALLS, Row, Table, pack
+from pike.evaluate.child.table import MOST_CALLS, Problem, Row, Table, pack
 
 MARK = "pike: one call"
-_NO_KERNELS = "no kernel was recorded; CUPTI is missing, refused or in use by another tool"
 _STARTERS = ("cudaLaunch", "cuLaunch", "cudaMemcpy", "cudaMemset", "cuMemcpy", "cuMemset", "cudaGraphLaunch",
              "cuGraphLaunch")  # fmt: skip
 _GRAPHS = ("cudaGraphLaunch", "cuGraphLaunch")
@@ -57,7 +57,7 @@ class Recorder:
     device: torch.device
     region: regions.Region | None = None
     allocated: list[int] = field(default_factory=list)
-    problem: str = ""
+    problem: Problem = Problem.NONE
     _profile: profile | None = None
     _plain: Callable[..., Any] | None = None
 
@@ -108,7 +108,7 @@ class Recorder:
             try:
                 self._profile.__exit__(None, None, None)  # type: ignore[no-untyped-call]
             except RuntimeError as error:
-                self.problem = f"the profiler failed: {error}"
+                self.problem = self._explain(Problem.BROKEN, error)
 
     def write(self) -> None:
         """Sum up what was recorded, into the region."""
@@ -123,23 +123,27 @@ class Recorder:
             self._profile = profile(use_device=device, use_kineto=True)
             self._profile.__enter__()  # type: ignore[no-untyped-call]
         except RuntimeError as error:
-            self._profile, self.problem = None, f"the profiler does not start: {error}"
+            self._profile, self.problem = None, self._explain(Problem.REFUSED, error)
 
     def _table(self) -> Table:
         if self._profile is None or self.problem:
-            return Table(problem=self.problem or "nothing was recorded")
+            return Table(problem=self.problem or Problem.BROKEN)
         events: list[Any] = list(self._profile.function_events or ())
         found = [event for event in events if event.name == MARK and event.device_type == DeviceType.CPU]
         ranges = sorted(found, key=lambda event: event.time_range.start)[1:]  # the first call warms the profiler up
         if self.device.type == "cuda":
-            return _of_kernels(events, ranges, self.allocated[1:], torch.cuda.max_memory_allocated(self.device))
-        return _of_operators(ranges)
+            return of_kernels(events, ranges, self.allocated[1:], torch.cuda.max_memory_allocated(self.device))
+        return of_operators(ranges)
+
+    def _explain(self, problem: Problem, error: RuntimeError) -> Problem:
+        sys.stderr.write(f"profile: {error}\n")
+        return problem
 
     def _held(self) -> int:
         return torch.cuda.memory_allocated(self.device) if self.device.type == "cuda" else 0
 
 
-def _of_operators(ranges: list[Any]) -> Table:
+def of_operators(ranges: list[Any]) -> Table:
     """A CPU's table: the own times of all operators inside the ranges."""
     sums: dict[str, list[int]] = {}
     busy = []
@@ -151,7 +155,7 @@ def _of_operators(ranges: list[Any]) -> Table:
     return Table(_spans(ranges), tuple(busy[:MOST_CALLS]), rows=_rows(sums), total=sum(busy))
 
 
-def _of_kernels(events: list[Any], ranges: list[Any], allocated: list[int], peak_bytes: int) -> Table:
+def of_kernels(events: list[Any], ranges: list[Any], allocated: list[int], peak_bytes: int) -> Table:
     """A GPU's table: kernels, copies and fills that began inside the ranges, and what the host started there."""
     inside = [event for event in events if _within(event.time_range.start, ranges)]
     work = [
@@ -174,7 +178,7 @@ def _of_kernels(events: list[Any], ranges: list[Any], allocated: list[int], peak
         launches=sum(name.startswith(_STARTERS) for name in started),
         graphs=sum(name.startswith(_GRAPHS) for name in started),
         peak_bytes=peak_bytes,
-        problem="" if work else _NO_KERNELS,
+        problem=Problem.NONE if work else Problem.NO_KERNELS,
     )
 
 

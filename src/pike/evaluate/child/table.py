@@ -6,6 +6,7 @@ variable length, so reading it cannot run anything. Does not know what the numbe
 
 from __future__ import annotations
 
+import enum
 import struct
 from dataclasses import dataclass
 
@@ -13,9 +14,21 @@ MOST_CALLS = 16
 MOST_ROWS = 64
 NAME_BYTES = 96
 _MAGIC = b"pikeprof"
-_HEADER = struct.Struct(f"<8sIIQQQQ{3 * MOST_CALLS}Q{NAME_BYTES}s")
+_HEADER = struct.Struct(f"<8sIIIIQQQQ{3 * MOST_CALLS}Q")
 _ROW = struct.Struct(f"<{NAME_BYTES}sQQ")
 TABLE_BYTES = _HEADER.size + MOST_ROWS * _ROW.size
+
+
+class Problem(enum.IntEnum):
+    """Why a table has no rows; a number, because a child's words could be aimed at whoever reads them."""
+
+    NONE = 0
+    REFUSED = 1
+    """The profiler did not start."""
+    BROKEN = 2
+    """The profiler failed."""
+    NO_KERNELS = 3
+    """The profiler ran and saw nothing on the device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +59,7 @@ class Table:
         launches: what the host started.
         graphs: how many of those were CUDA graphs.
         peak_bytes: the most that torch held on the device.
-        problem: why there are no rows, empty where there are.
+        problem: why there are no rows.
     """
 
     spans: tuple[int, ...] = ()
@@ -57,7 +70,7 @@ class Table:
     launches: int = 0
     graphs: int = 0
     peak_bytes: int = 0
-    problem: str = ""
+    problem: Problem = Problem.NONE
 
 
 def pack(table: Table) -> bytes:
@@ -67,6 +80,8 @@ def pack(table: Table) -> bytes:
         _MAGIC,
         min(len(table.spans), MOST_CALLS),
         len(rows),
+        table.problem,
+        0,
         table.total,
         table.launches,
         table.graphs,
@@ -74,7 +89,6 @@ def pack(table: Table) -> bytes:
         *_filled(table.spans),
         *_filled(table.busy),
         *_filled(table.allocated),
-        _field(table.problem),
     )
     body = b"".join(_ROW.pack(_field(row.name), row.nanoseconds, row.count) for row in rows)
     return (header + body).ljust(TABLE_BYTES, b"\0")
@@ -88,11 +102,11 @@ def unpack(data: bytes) -> Table:
     """
     if len(data) < TABLE_BYTES:
         raise ValueError("it is too short")
-    magic, calls, rows, total, launches, graphs, peak, *rest = _HEADER.unpack_from(data)
+    magic, calls, rows, problem, padding, total, launches, graphs, peak, *rest = _HEADER.unpack_from(data)
     if magic != _MAGIC:
         raise ValueError("it was not written")
-    if calls > MOST_CALLS or rows > MOST_ROWS:
-        raise ValueError("it claims more calls or rows than there can be")
+    if calls > MOST_CALLS or rows > MOST_ROWS or padding or problem not in Problem.__members__.values():
+        raise ValueError("it claims what cannot be")
     read = [_ROW.unpack_from(data, _HEADER.size + number * _ROW.size) for number in range(rows)]
     return Table(
         spans=tuple(rest[:calls]),
@@ -103,7 +117,7 @@ def unpack(data: bytes) -> Table:
         launches=launches,
         graphs=graphs,
         peak_bytes=peak,
-        problem=_text(rest[-1]),
+        problem=Problem(problem),
     )
 
 
