@@ -243,6 +243,26 @@ def test_work_is_counted_without_fused_operators_hiding_it() -> None:
     assert torch.backends.mha.get_fastpath_enabled()
 
 
+def test_counting_leaves_a_model_that_remembers_things_as_it_was() -> None:
+    class Remembering(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(8, 8)
+            self.register_buffer("calls", torch.zeros(()))
+            self.last: torch.Tensor | None = None
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            self.last = self.linear(x)
+            return self.last
+
+    model = Remembering()
+    weight = model.linear.weight
+    assert operations(model, Inputs((torch.ones(4, 8),), {})) == 2 * 4 * 8 * 8
+    assert model.last is None and model.linear.weight is weight
+    assert model.calls.item() == 0
+
+
 def test_work_of_a_model_that_needs_values_is_unknown() -> None:
     class Branching(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

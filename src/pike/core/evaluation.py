@@ -254,6 +254,8 @@ class Evaluation:
     def __post_init__(self) -> None:
         if (self.timing is not None) != (self.status is Status.VALID):
             raise ValueError(f"a timing exists exactly on a valid candidate, status is {self.status.value}")
+        if self.profile is not None and self.status is not Status.VALID:
+            raise ValueError(f"only a valid candidate has a profile, status is {self.status.value}")
 
     @property
     def valid(self) -> bool:

@@ -34,7 +34,8 @@ from pike.evaluate.work import work_of
 
 _CALLS_SECONDS = 0.3
 _LEAST_CALLS, _MOST_PROFILED_CALLS = 4, 10
-_ALLOWANCE_SECONDS, _ALLOWANCE_CALLS = 30.0, 200
+_ALONE_SECONDS, _TIMES_SLOWER, _SHARED_SECONDS = 5.0, 20.0, 30.0
+"""What the candidate may take: alone on the device, plus so many times its measured time; and beside others."""
 _TICKS, _TICK_NS = 1.02, 50_000
 _MOST_SLACK, _LEAST_SLACK_NS = 0.5, 200_000
 _MOST_STREAMS = 128
@@ -104,7 +105,7 @@ class _Session:
         self._runner, self._bench, self._lease = subject.runner, subject.bench, subject.lease
         seconds = subject.timing.candidate_ms / 1e3
         self._calls = max(_LEAST_CALLS, min(_MOST_PROFILED_CALLS, int(_CALLS_SECONDS / max(seconds, 1e-6))))
-        self._runner.allowance = Allowance(_ALLOWANCE_SECONDS + _ALLOWANCE_CALLS * seconds)
+        self._alone_seconds = _ALONE_SECONDS + _TIMES_SLOWER * seconds * self._calls
 
     def run(self) -> None:
         """Watch the memory of plain calls, then profile a few."""
@@ -134,13 +135,13 @@ class _Session:
     def _profiled(self, region: regions.HostRegion) -> tuple[list[int], list[Kept]]:
         """The judge's clock of each call but the first, and their outputs."""
         assert region.fd is not None
-        with self._lease.shared():
+        with self._beside_others():
             self._order(Step.PREPARE, (region.fd,))
         with self._alone():
             self._order(Step.BEGIN)
             calls = [self._call() for _ in range(self._calls + 1)]
             self._order(Step.END)
-        with self._lease.shared():
+        with self._beside_others():
             self._order(Step.WRITE)
         return [wall for wall, _ in calls[1:]], [kept for _, kept in calls]
 
@@ -169,10 +170,17 @@ class _Session:
         self._runner.order(Command.PROFILE, ProfileOrder(step, TABLE_BYTES), Status.RUNTIME_ERROR, fds)
 
     @contextmanager
+    def _beside_others(self) -> Iterator[None]:
+        with self._lease.shared():
+            self._runner.allowance = Allowance(_SHARED_SECONDS)
+            yield
+
+    @contextmanager
     def _alone(self) -> Iterator[None]:
         """As a candidate is timed: nobody else on the device, the reference stopped, the judge's threads quiet."""
         threads, twin = torch.get_num_threads(), self._bench.twin.child
         with self._lease.exclusive():
+            self._runner.allowance = Allowance(self._alone_seconds)
             torch.set_num_threads(1)
             twin.freeze()
             try:

@@ -6,6 +6,7 @@ convolutions and attention count as operations, so the figure is a lower bound.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -52,12 +53,14 @@ def operations(model: nn.Module, inputs: Inputs) -> int:
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # one fused operator, which the counter does not know
     try:
-        with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True) as fake, sdpa_kernel(SDPBackend.MATH):
-            tensors, structure = take_apart((inputs.args, inputs.kwargs))
-            device = next(iter(model.parameters()), torch.empty(0)).device
-            args, kwargs = put_together(structure, [fake.from_tensor(tensor.to(device)) for tensor in tensors])
-            with FlopCounterMode(display=False) as counter:
-                model(*args, **kwargs)
+        fake = FakeTensorMode(allow_non_fake_inputs=True)
+        # A copy, because a model that remembers something would keep fake tensors; weights are not copied.
+        twin = copy.deepcopy(model, {id(t): fake.from_tensor(t) for t in (*model.parameters(), *model.buffers())})
+        tensors, structure = take_apart((inputs.args, inputs.kwargs))
+        device = next(iter(model.parameters()), torch.empty(0)).device
+        args, kwargs = put_together(structure, [fake.from_tensor(tensor.to(device)) for tensor in tensors])
+        with torch.no_grad(), fake, sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+            twin(*args, **kwargs)
         return int(counter.get_total_flops())
     except Exception:  # the user's own model may do anything, and values that are not there may matter to it
         return 0
