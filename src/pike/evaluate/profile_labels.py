@@ -18,7 +18,7 @@ TF32_KERNELS = PREFIX + "tf32-kernels"
 LEAKS = PREFIX + "leaks"
 
 _MOST_ELSEWHERE = 0.01
-_MOST_UNSEEN, _UNSEEN_NS_PER_OPERATOR = 0.1, 5_000
+_MOST_UNSEEN, _UNSEEN_NS_PER_OPERATOR = 0.1, 10_000
 _OPERATORS = ("aten::", "mkldnn::", "mkldnn_prepacked::", "onednn::", "quantized::", "prepacked::")
 _LIBRARIES = re.compile(
     r"^(?:at::|c10::|at_cuda_detail::|cub::|thrust::|cutlass|cublas|cudnn|cufft|cusparse|cusolver|nvjet"
