@@ -13,6 +13,8 @@ import torch
 from torch import nn
 from torch._C._autograd import DeviceType
 
+from pike.core.codec import decode, encode
+from pike.core.evaluation import Evaluation, Status
 from pike.core.profile import Hotspot, Profile, clean_name
 from pike.evaluate import footprint
 from pike.evaluate.child.profiling import MARK, of_kernels
@@ -297,3 +299,11 @@ def test_names_are_one_printable_line() -> None:
 def test_a_profile_that_cannot_be_is_not_made(hotspots: list[Hotspot]) -> None:
     with pytest.raises(ValueError):
         Profile("x", "y", tuple(hotspots))
+
+
+def test_only_a_valid_verdict_has_a_profile_and_an_old_one_has_none() -> None:
+    with pytest.raises(ValueError, match="valid"):
+        Evaluation(Status.WRONG_OUTPUT, profile=Profile("x", "y"))
+    old = encode(Evaluation(Status.WRONG_OUTPUT))
+    del old["profile"]
+    assert decode(Evaluation, old).profile is None

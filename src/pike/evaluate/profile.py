@@ -39,6 +39,7 @@ _ALONE_SECONDS, _TIMES_SLOWER, _SHARED_SECONDS = 5.0, 20.0, 30.0
 _TICKS, _TICK_NS = 1.02, 50_000
 _MOST_SLACK, _LEAST_SLACK_NS = 0.5, 200_000
 _MOST_STREAMS = 128
+_LEAST_SHARE = 0.001
 _MOST_COUNT_PER_CALL = 1_000_000
 _PROBLEMS = {
     Problem.REFUSED: "the profiler does not start here",
@@ -273,6 +274,7 @@ def _profile(subject: Subject, found: _Found, ceilings: Ceilings | None) -> Prof
         hotspots=tuple(
             Hotspot(clean_name(row.name), row.nanoseconds / spent, row.count / calls)
             for row in sorted(table.rows, key=lambda row: -row.nanoseconds)[:MOST_HOTSPOTS]
+            if row.nanoseconds >= _LEAST_SHARE * spent
         ),
         busy_share=min(1.0, busy / calls / (seconds * 1e9) if on_cuda else busy / spent),
         launches=table.launches / calls if on_cuda else None,
