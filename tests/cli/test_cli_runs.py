@@ -67,7 +67,7 @@ def script(folder: Path, *answers: dict[str, Any]) -> str:
 
 
 def test_a_right_candidate_exits_with_0(folder: Path) -> None:
-    done = pike(folder, "evaluate", "task.py", "faster.py", *QUICK, "--json")
+    done = pike(folder, "evaluate", "task.py", "faster.py", *QUICK, "--profile", "--json")
     verdict = only_object(done.stdout)
     assert (verdict["status"], done.returncode) in [("valid", 0), ("untrusted-timing", 1)], done.stderr
     for key in ("reason", "speedup", "speedup_ci95", "reference_ms", "candidate_ms", "max_abs_error", "rms_error"):
@@ -77,6 +77,8 @@ def test_a_right_candidate_exits_with_0(folder: Path) -> None:
     assert verdict["device"]
     assert verdict["sandbox"]
     assert verdict["seconds"]["build"] > 0
+    if verdict["status"] == "valid":
+        assert verdict["profile"]["source"] == "torch profiler (cpu)"
 
 
 def test_a_wrong_candidate_exits_with_1_and_says_why(folder: Path) -> None:

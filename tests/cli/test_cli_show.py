@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from pike.cli.running import exit_code as run_code
 from pike.core.budget import Budget, Spend
 from pike.core.device import DeviceFacts
 from pike.core.evaluation import DeviceState, Evaluation, OutputError, Status, Timing
+from pike.core.profile import Ceilings, Hotspot, Profile
 from pike.core.step import Candidate
 from pike.engine.ledger import Uncertain
 
@@ -158,3 +160,23 @@ def test_the_clocks_of_a_gpu_are_shown_where_they_are_known() -> None:
     unknown = replace(found, timing=replace(found.timing, state=DeviceState()), labels=("clocks-not-known",))
     assert "clocks-not-known" in text(show.verdict_table(unknown))
     assert "MHz" not in text(show.verdict_table(unknown))
+
+
+def test_a_profile_is_shown_with_its_figures_and_the_judges_note() -> None:
+    profile = Profile(
+        source="torch profiler (cuda)",
+        note="Checked.",
+        hotspots=(Hotspot("[bold red]gemm[/]", 0.8, 2.0), Hotspot("relu", 0.2, 1.5)),
+        busy_share=0.9,
+        launches=3.0,
+        peak_bytes=64 << 20,
+        operations=10**9,
+        bytes_per_second=1.234e12,
+        operations_per_second=4.5e13,
+        ceilings=Ceilings(3.0e12, 9.0e13),
+    )
+    seen = text(show.profile_table(profile), show.profile_words(profile))
+    assert "80.0%" in seen and "[bold red]gemm[/]" in seen and "1.5" in seen
+    assert "1.23 TB/s (41.1% of the device's), 45.0 TFLOP/s (50.0% of the device's)" in seen
+    assert "busy 90% of a call, 3 launches a call, 64 MiB at most. Checked." in seen
+    assert json.dumps(profile.flat())

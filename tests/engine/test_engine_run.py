@@ -12,6 +12,7 @@ from engine_material import IDEAS, MIXED, TASK, coa, config, efa, entries, event
 
 from pike import engine
 from pike.core.agent import Context, Proposal
+from pike.core.config import PromptConfig
 from pike.core.errors import InfraError, ProviderError, StoreError, UserError
 from pike.core.evaluation import Effort, Evaluation, EvaluationRequest, Status
 from pike.core.events import (
@@ -414,3 +415,19 @@ async def test_valid_recipes_seed_the_library_free_of_queries(run, tmp_path: Pat
         task, config(f"replay:{tmp_path / 'run'}", queries=6), tmp_path / "again", wiring(executor=None)
     )
     assert (again.best, again.finished) == (result.best, True)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+async def test_prompts_show_the_seeds_profile_where_that_is_asked_for(tmp_path: Path, wanted: bool) -> None:
+    script = write_script(tmp_path / "script.json", [IDEAS, *[coa(f"valid {9 - i}ms", f"coa {i}") for i in range(8)]])
+    terms = replace(config(script, queries=12), prompt=PromptConfig(profile=wanted))
+    await engine.start(TASK, terms, tmp_path / "run", wiring())
+    seen = events(tmp_path / "run")
+    prompts = [
+        event.query.prompt for event in seen if isinstance(event, QuerySent) and event.query.role is Role.OPTIMISE
+    ]
+    later = [prompt for prompt in prompts if "## The solution to improve" in prompt]
+    assert later and all(("instant::work" in prompt) is wanted for prompt in later)
+    for event in seen:
+        if isinstance(event, Judged) and event.evaluation.valid:
+            assert (event.evaluation.profile is not None) is (wanted and event.effort is Effort.SEARCH)

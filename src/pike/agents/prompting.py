@@ -15,6 +15,7 @@ import jinja2
 
 from pike.agents.fences import fence, printable, streams
 from pike.agents.means import device_rows, means_of
+from pike.agents.profiles import hotspot_table, profile_rows
 from pike.core.agent import Context
 from pike.core.evaluation import Status
 from pike.core.step import Role, Solution
@@ -95,7 +96,9 @@ def _environment() -> jinja2.Environment:
         # Prompts are Markdown for a model: HTML escaping would damage the source code in them.
         autoescape=False,
     )
-    environment.filters.update(fence=fence, measured=_measured, number=_number)
+    environment.filters.update(
+        fence=fence, measured=_measured, number=_number, hotspot_table=hotspot_table, profile_rows=profile_rows
+    )
     return environment
 
 

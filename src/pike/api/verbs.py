@@ -123,6 +123,7 @@ def evaluate(
     *,
     example_inputs: Any = None,
     effort: Effort = Effort.SEARCH,
+    profile: bool = False,
     on_stage: OnStage | None = None,
     **options: Unpack[Options],
 ) -> Evaluation:
@@ -133,6 +134,7 @@ def evaluate(
         source: the candidate's text, or the path of its file (as a `Path`).
         example_inputs: for a module.
         effort: how much measuring is done.
+        profile: also say where the time of a valid candidate goes.
         on_stage: told each stage as it begins.
         **options: `device`, `tolerance`, `precision`, `config` and `settings` count here; see `Options`.
 
@@ -144,7 +146,7 @@ def evaluate(
     config = compose_config(words_for(target), options)
     with tempfile.TemporaryDirectory(prefix="pike-") as folder:
         task = task_of(target, example_inputs, Path(folder))
-        request = EvaluationRequest(task, _text_of(source), config.evaluate, effort)
+        request = EvaluationRequest(task, _text_of(source), config.evaluate, effort, profile=profile)
         return _run(_evaluated(request, on_stage))
 
 

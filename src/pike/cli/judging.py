@@ -23,6 +23,7 @@ from pike.core.evaluation import Effort, Evaluation, Status
 Candidate = Annotated[
     Path, typer.Argument(metavar="CANDIDATE", help="A Python file with a class ModelNew.", show_default=False)
 ]
+Profile = Annotated[bool, typer.Option("--profile", help="Also say where the time of a valid candidate goes.")]
 Final = Annotated[bool, typer.Option("--final", help="Measure as thoroughly as at the end of a run.")]
 
 
@@ -33,6 +34,7 @@ def evaluate(
     tolerance: opt.Tolerance = None,
     precision: opt.Precision = None,
     final: Final = False,
+    profile: Profile = False,
     config: opt.Config = None,
     settings: opt.Set = None,
     as_json: opt.Json = False,
@@ -42,8 +44,12 @@ def evaluate(
     given = api.Options(device=device, tolerance=tolerance, precision=precision, config=config, settings=settings or ())
     effort = Effort.FINAL if final else Effort.SEARCH
     with _stages(terminal) as on_stage:
-        verdict = api.evaluate(task, candidate, effort=effort, on_stage=on_stage, **given)
+        verdict = api.evaluate(task, candidate, effort=effort, profile=profile, on_stage=on_stage, **given)
     terminal.show(show.verdict_table(verdict))
+    if verdict.profile:
+        if verdict.profile.hotspots:
+            terminal.show(show.profile_table(verdict.profile))
+        terminal.show(show.profile_words(verdict.profile))
     if verdict.log and not verdict.valid:
         terminal.show(Text(f"\n{verdict.log}", style="dim"))
     terminal.result(verdict.flat())

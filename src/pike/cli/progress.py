@@ -34,6 +34,7 @@ DOING = {
     "correct": "judged: checking outputs",
     "time": "judged: timing",
     "recheck": "judged: checking again",
+    "profile": "judged: profiling",
 }
 
 

@@ -18,6 +18,7 @@ from pike.api.views import PresetInfo, RunResult, RunSummary
 from pike.core import figures
 from pike.core.evaluation import DeviceState, Evaluation
 from pike.core.lint import LintReport
+from pike.core.profile import Profile
 from pike.core.task import Task
 
 COMPILE_RECIPE = "compile"
@@ -143,6 +144,31 @@ def _state_lines(state: DeviceState | None) -> Iterable[str]:
     yield ", ".join(known)
     if state.spoiled:
         yield "spoiled: " + ", ".join(f"{figures.plural(blocks, 'block')} by {why}" for why, blocks in state.spoiled)
+
+
+def profile_table(profile: Profile) -> Table:
+    """Where the time of a candidate goes; names are the candidate's own and printed as plain text."""
+    table = Table(title=Text(profile.source))
+    table.add_column("share", justify="right")
+    table.add_column("times", justify="right")
+    table.add_column("kernel or operator", overflow="fold")
+    for hotspot in profile.hotspots:
+        table.add_row(f"{hotspot.share:.1%}", f"{hotspot.calls:.4g}", Text(hotspot.name))
+    return table
+
+
+def profile_words(profile: Profile) -> Text:
+    """The figures that belong to no kernel, and the judge's note."""
+    words = [figures.rate(profile.bytes_per_second, "B/s", profile.bandwidth_share)]
+    if profile.operations:
+        words.append(figures.rate(profile.operations_per_second, "FLOP/s", profile.arithmetic_share))
+    if profile.busy_share is not None:
+        words.append(f"busy {profile.busy_share:.0%} of a call")
+    if profile.launches is not None:
+        words.append(f"{profile.launches:.4g} launches a call")
+    if profile.peak_bytes:
+        words.append(f"{profile.peak_bytes / (1 << 20):,.0f} MiB at most")
+    return Text(f"{', '.join(words)}. {profile.note}")
 
 
 def estimate_table(estimate: Estimate) -> Table:

@@ -74,6 +74,17 @@ class EngineConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptConfig:
+    """What prompts show beside the published text.
+
+    Attributes:
+        profile: have valid candidates profiled while searching, and show the seed's profile.
+    """
+
+    profile: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RunConfig:
     """Everything that decides a run, stored whole in its journal."""
 
@@ -83,6 +94,7 @@ class RunConfig:
     budget: Budget = field(default_factory=Budget)
     evaluate: EvaluateOptions = field(default_factory=EvaluateOptions)
     engine: EngineConfig = field(default_factory=EngineConfig)
+    prompt: PromptConfig = field(default_factory=PromptConfig)
 
 
 def nearest(name: str, known: typing.Iterable[str]) -> str:

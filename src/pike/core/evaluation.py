@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from pike.core.profile import Profile
 from pike.core.task import Task
 
 FASTER_MARGIN = 0.01
@@ -43,6 +44,8 @@ class Stage(StrEnum):
     CORRECT = "correct"
     TIME = "time"
     RECHECK = "recheck"
+    PROFILE = "profile"
+    """Only on request, and only once the candidate is known to be valid."""
 
 
 class Tolerance(StrEnum):
@@ -123,6 +126,7 @@ class EvaluationRequest:
         effort: how much is measured.
         beat: while searching, timing ends early once the candidate is certainly slower than this speedup; its verdict
             then has a wide interval.
+        profile: also say where the time of a valid candidate goes.
     """
 
     task: Task
@@ -130,6 +134,7 @@ class EvaluationRequest:
     options: EvaluateOptions = field(default_factory=EvaluateOptions)
     effort: Effort = Effort.SEARCH
     beat: float = 0.0
+    profile: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +260,8 @@ class Evaluation:
         seconds: (stage, seconds) pairs, lease waits excluded; `lease` has the time spent waiting.
         log: the end of what the candidate printed and the diagnostics of the stage that refused it.
         labels: what was noticed and refuses nothing, for example `reuses-output-buffer`, or kinds of inputs on which
-            nothing could be tested.
+            nothing could be tested; those that rest on a profile begin with `by-profile:`.
+        profile: where its time goes, if that was asked for and it is valid.
     """
 
     status: Status
@@ -271,10 +277,13 @@ class Evaluation:
     seconds: tuple[tuple[str, float], ...] = ()
     log: str = ""
     labels: tuple[str, ...] = ()
+    profile: Profile | None = None
 
     def __post_init__(self) -> None:
         if (self.timing is not None) != (self.status is Status.VALID):
             raise ValueError(f"a timing exists exactly on a valid candidate, status is {self.status.value}")
+        if self.profile is not None and self.status is not Status.VALID:
+            raise ValueError(f"only a valid candidate has a profile, status is {self.status.value}")
 
     @property
     def valid(self) -> bool:
@@ -331,5 +340,6 @@ class Evaluation:
             "torch_version": self.torch_version,
             "seconds": dict(self.seconds),
             "labels": list(self.labels),
+            "profile": self.profile.flat() if self.profile else None,
             "log": self.log,
         }

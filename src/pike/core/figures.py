@@ -69,6 +69,16 @@ def contention(share: float) -> str:
     return f"Other programs held the CPU in {share:.0%} of the time while this was measured: its times are unreliable."
 
 
+def rate(value: float, unit: str, share: float | None = None) -> str:
+    """A rate with a decimal prefix: `1.23 TB/s`, `1.23 TB/s (45.0% of the device's)`."""
+    for prefix in ("", "k", "M", "G", "T"):
+        if value < 1000 or prefix == "T":
+            break
+        value /= 1000
+    text = f"{_significant(value)} {prefix}{unit}"
+    return text if share is None else f"{text} ({share:.1%} of the device's)"
+
+
 def plural(number: int, noun: str) -> str:
     """A number with its noun: `1 candidate`, `12 candidates`, `3 queries`."""
     if number == 1:

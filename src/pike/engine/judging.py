@@ -65,4 +65,6 @@ class Judging:
     def _request(self, source: str, effort: Effort) -> EvaluationRequest:
         best = self._memory.best
         beat = (best.evaluation.speedup or 0.0) if best and effort is Effort.SEARCH else 0.0
-        return EvaluationRequest(self._memory.task, source, self._memory.config.evaluate, effort, beat)
+        config = self._memory.config
+        profile = config.prompt.profile and effort is Effort.SEARCH
+        return EvaluationRequest(self._memory.task, source, config.evaluate, effort, beat, profile)

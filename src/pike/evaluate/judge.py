@@ -15,12 +15,14 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from pike.core import profile as profiles
 from pike.core.device import DeviceFacts
 from pike.core.errors import InfraError
 from pike.core.evaluation import (
     EvaluateOptions,
     Evaluation,
     EvaluationRequest,
+    Precision,
     Stage,
     Status,
     Timing,
@@ -43,6 +45,7 @@ from pike.evaluate.lease import Lease
 from pike.evaluate.lint import lint, refuse_trivial
 from pike.evaluate.nursery import Nursery
 from pike.evaluate.nvml import reader_of
+from pike.evaluate.profile import Subject, take
 from pike.evaluate.refusal import Refused
 from pike.evaluate.roofline import Floor, Roofline
 from pike.evaluate.runner import Allowance, Runner
@@ -193,6 +196,7 @@ class _Trial:
         self._timing: Timing | None = None
         self._labels: list[str] = []
         self._weights = Weights.NONE
+        self._profile: profiles.Profile | None = None
 
     def parse(self) -> None:
         """Refuse what is no Python file with a class `ModelNew`."""
@@ -228,6 +232,11 @@ class _Trial:
         self._labels += labels_of(timing, self._device.type == "cuda")
         self._status, self._reason, self._timing = Status.VALID, "", timing
         self._log = runner.child.log()
+        if self._request.profile:
+            with self._stage(Stage.PROFILE):
+                subject = Subject(bench, runner, self._options, timing, self._lease)
+                self._profile, labels = take(subject, self._ceilings(bout))
+                self._labels += labels
 
     def refused(self, status: Status, reason: str) -> None:
         """Record what ended the evaluation, with what the child printed."""
@@ -243,6 +252,7 @@ class _Trial:
             timing=self._timing,
             error=self._checks.error if self._checks else None,
             labels=tuple(dict.fromkeys([*(self._checks.labels if self._checks else ()), *self._labels])),
+            profile=self._profile,
             weights=self._weights,
             seconds=tuple((name, round(seconds, 3)) for name, seconds in self._seconds.items()),
             log=self._log,
@@ -268,6 +278,17 @@ class _Trial:
                 bout.checks.recheck(kept)
         self._labels += [look.label] if look.label else []
         return timing, look.below
+
+    def _ceilings(self, bout: _Bout) -> profiles.Ceilings | None:
+        """What the device can do, to be shown beside what a candidate does; None where there is no room to measure."""
+        with self._lease.exclusive(), standing_still(bout.runner, bout.bench.twin):
+            try:
+                memory, rates = bout.roofline.bytes_per_second(), bout.roofline.rates()
+            except torch.OutOfMemoryError:
+                return None
+        half = self._options.precision is Precision.HALF
+        arithmetic = rates.half if half else rates.tf32 if self._options.precision is Precision.TF32 else rates.float32
+        return profiles.Ceilings(memory, arithmetic, "measured by the judge: large copies, square matrix products")
 
     def _audited(self, bout: _Bout) -> Timing:
         """Everything again, and more of it, for a result that is held because no device could be so fast.

@@ -81,6 +81,8 @@ def _obey(stub: Stub, command: Command, body: Any, fds: tuple[int, ...]) -> tupl
         return 0, stub.load(body)
     elif command is Command.MAP:
         stub.map(body, fds)
+    elif command is Command.PROFILE:
+        stub.profile(body, fds)
     elif command is Command.SEAL:
         seccomp.install(seccomp.once_built())
     return 0, 0

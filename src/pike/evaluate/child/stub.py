@@ -23,6 +23,7 @@ from torch import nn
 from pike.evaluate.child import regions
 from pike.evaluate.child.delivery import CommittingOnDevice, CommittingOnHost, Copying, Delivery, LockedMemory
 from pike.evaluate.child.layout import Layout, check_output, put_together, views
+from pike.evaluate.child.profiling import ProfileOrder, Recorder
 
 STATE_DICT, FROM_REFERENCE, SEEDED = 1, 2, 3
 """How weights reached the candidate, as told in `Up.detail`."""
@@ -126,6 +127,8 @@ class Stub:
     layout: Layout | None = None
     resting: Any = None
     held: list[regions.Region] = field(default_factory=list)
+    recorder: Recorder | None = None
+    recorded: Callable[..., Any] | None = None
 
     def hello(self, cuda: bool) -> None:
         """Do what every candidate needs and takes time: the device's context."""
@@ -173,7 +176,7 @@ class Stub:
 
     def run(self, count: int) -> int:
         """A call for each of the first `count` places; returns the nanoseconds that this side believes it took."""
-        return self._call(count, self._model_on)
+        return self._call(count, self._recorded_on, self._model_on)
 
     def rest(self, count: int) -> int:
         """The hand-over alone, with an answer that is there already instead of a model's: what the judge calibrates
@@ -181,7 +184,7 @@ class Stub:
         if self.resting is None:
             with torch.no_grad():
                 self.resting = copy.deepcopy(self._model_on(self.places[0]))
-        return self._call(count, lambda _: self.resting)
+        return self._call(count, lambda _: self.resting, lambda _: self.resting)
 
     def run_twice(self) -> bool:
         """A call for each of the first two places; returns whether the second one reused the first one's output."""
@@ -196,10 +199,10 @@ class Stub:
             self._settle()
             return _is_reused(old, copies, new)
 
-    def _call(self, count: int, answer: Callable[[_Place], Any]) -> int:
+    def _call(self, count: int, answer: Callable[[_Place], Any], rehearsal: Callable[[_Place], Any]) -> int:
         places = self.places[:count]
         with torch.no_grad():
-            self.delivery.begin(count, lambda: [self._checked(answer(place)) for place in places])
+            self.delivery.begin(count, lambda: [self._checked(rehearsal(place)) for place in places])
             started = time.perf_counter_ns()
             for number, place in enumerate(places, 1):
                 self.delivery.deliver(self._checked(answer(place)), number - 1, last=number == count)
@@ -209,6 +212,9 @@ class Stub:
     def _model_on(self, place: _Place) -> Any:
         assert self.model is not None, "a call before LOAD"
         return self.model(*place.args, **place.kwargs)
+
+    def _recorded_on(self, place: _Place) -> Any:
+        return self.recorded(*place.args, **place.kwargs) if self.recorded else self._model_on(place)
 
     def _checked(self, result: Any) -> list[torch.Tensor]:
         assert self.layout is not None, "a call before MAP"
@@ -225,6 +231,12 @@ class Stub:
         if self.device.type == "cuda":
             return CommittingOnDevice(memory, outputs, self.device, order.lock.kernels)
         return CommittingOnHost(memory, outputs)
+
+    def profile(self, order: ProfileOrder, fds: tuple[int, ...]) -> None:
+        """One step of a profile of the calls in between."""
+        assert self.model is not None, "PROFILE before LOAD"
+        self.recorder = self.recorder or Recorder(self.device)
+        self.recorded = self.recorder.obey(order, self.model, fds)
 
     def _settle(self) -> None:
         if self.device.type == "cuda":

@@ -40,6 +40,8 @@ class Command(enum.IntEnum):
     """Building is over: from now on no program starts."""
     TWICE = 9
     """RUN with two inputs, keeping the first output alive; the detail says whether the second call took its memory."""
+    PROFILE = 10
+    """A step of a profile of the calls in between (see `profiling.Step`)."""
 
 
 class Reply(enum.IntEnum):

@@ -23,7 +23,7 @@ REFUSED = "refused"
 """Owed verdict: any status but `valid` and `infra-error`."""
 _NAMES = {
     "rows", "seen", "task", "devices", "bite", "owed", "mechanism", "precision", "effort", "needs", "timeout",
-    "memory_gib", "runs", "harness", "gap", "self_test", "slow", "label", "cpus",
+    "memory_gib", "runs", "harness", "gap", "self_test", "slow", "label", "cpus", "profile",
 }  # fmt: skip
 
 
@@ -62,6 +62,7 @@ class Sample:
         self_test: whether `pike doctor --self-test` runs it.
         slow: whether it needs more than ten seconds.
         cpus: how many CPUs a machine must have for it to show anything.
+        profile: whether its verdict is to carry a profile.
     """
 
     id: str
@@ -87,6 +88,7 @@ class Sample:
     self_test: bool = False
     slow: bool = False
     cpus: int = 1
+    profile: bool = False
 
     def task_on(self, device: str) -> Task:
         """The task, larger on a GPU."""
@@ -137,6 +139,7 @@ def _read(path: Path, kind: Kind) -> Sample:
         self_test=header.get("self_test") == "yes",
         slow=header.get("slow") == "yes",
         cpus=int(header.get("cpus", 1)),
+        profile=header.get("profile") == "yes",
     )
 
 

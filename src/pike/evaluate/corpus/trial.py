@@ -19,6 +19,8 @@ from pike.evaluate.sandbox import choose
 TASK_REFUSED = "task-refused"
 """What a sample got where the task itself was refused."""
 _MOST_LOG_CHARACTERS = 64_000
+_CLAIM = "CLAIMED"
+"""What samples write where only measured things belong."""
 _NO_GAIN, _CERTAIN_GAIN = 1.3, 1.1
 
 
@@ -78,7 +80,8 @@ def judge_sample(judge: JudgeClient, sample: Sample, options: EvaluateOptions, m
         timeout_seconds=sample.timeout_seconds,
         memory_bytes=sample.memory_bytes or options.memory_bytes,
     )
-    request = EvaluationRequest(sample.task_on(options.device), sample.source_on(options.device), terms, sample.effort)
+    task, source = sample.task_on(options.device), sample.source_on(options.device)
+    request = EvaluationRequest(task, source, terms, sample.effort, profile=sample.profile)
     try:
         for _ in range(sample.runs):
             found = judge.evaluate(request)
@@ -100,6 +103,8 @@ def problem(sample: Sample, found: Evaluation, most_gain: float = _NO_GAIN) -> s
     if found.status is not Status.VALID:
         refused = REFUSED in sample.owed and found.status is not Status.INFRA_ERROR
         return "" if refused or found.status.value in sample.owed else f"{found.status.value} instead of {owed}"
+    if sample.profile and (found.profile is None or _CLAIM in str(found.profile.flat())):
+        return "its profile is missing or holds what it forged"
     if sample.label and sample.label not in found.labels:
         return f"accepted without the label {sample.label}"
     if "valid" in sample.owed:
