@@ -5,7 +5,8 @@ machine; needs only torch and numpy (`PYTHONPATH=src` works). The published prot
 process for each candidate, ten in flight, one lock from load to exit. Eager, compiled, Triton, inline CUDA, broken and
 hanging candidates; on a CPU the GPU ones are refused by both. `--limit` is the time limit for each candidate in both,
 because a hanging one otherwise only shows how long that limit is. `--only` measures one of the two; what FILE already
-holds of the other is kept, so that a machine that is lent for minutes is enough.
+holds of the other is kept, so that a machine that is lent for minutes is enough. What the published protocol has done
+so far lies beside FILE.
 """
 
 import argparse
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import torch
@@ -131,14 +132,20 @@ def published(device: str, given: argparse.Namespace) -> dict[str, object]:
         for name, text in candidates().items():
             files[name] = Path(folder) / f"{name}.py"
             files[name].write_text(text)
-        began = time.monotonic()
+        began, rows = time.monotonic(), {}
         with ThreadPoolExecutor(IN_FLIGHT) as pool:
-            results = pool.map(lambda file: _cold(file, device, Path(folder), given.limit), files.values())
-            rows = dict(zip(files, results, strict=True))
-        seconds = time.monotonic() - began
-    for row in rows.values():
-        row["speedup"] = eager_ms / row["candidate_ms"] if "candidate_ms" in row else None
-    return summary(rows, seconds, [row["locked_seconds"] for row in rows.values() if row["status"] == "valid"])
+            waiting = {
+                pool.submit(_cold, file, device, Path(folder), given.limit): name for name, file in files.items()
+            }
+            for future in as_completed(waiting):
+                row = future.result()
+                rows[waiting[future]] = row | {
+                    "speedup": eager_ms / row["candidate_ms"] if "candidate_ms" in row else None
+                }
+                alone = [row["locked_seconds"] for row in rows.values() if row["status"] == "valid"]
+                found = summary(rows, time.monotonic() - began, alone)
+                given.out.with_suffix(".published.json").write_text(json.dumps(found, indent=1))
+    return found
 
 
 def _cold(candidate: Path, device: str, folder: Path, limit: float) -> dict[str, object]:
