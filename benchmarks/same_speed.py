@@ -9,7 +9,10 @@ with the same file goes on where the first one stopped.
 
 import argparse
 import json
+import random
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +55,7 @@ def main() -> None:
     arguments.add_argument("--device", default="cpu")
     arguments.add_argument("--effort", type=Effort, choices=list(Effort), default=Effort.FINAL)
     arguments.add_argument("--seconds", type=float, default=20.0, help="evaluate.max_timing_seconds")
+    arguments.add_argument("--judges", type=int, default=1, help="judges that prepare side by side and time in turn")
     arguments.add_argument("--most-minutes", type=float, default=60.0)
     arguments.add_argument("--out", type=Path, required=True)
     given = arguments.parse_args()
@@ -60,22 +64,33 @@ def main() -> None:
     task = Task("steps", "equal steps", TaskKind.SOURCE, source.replace("STEPS", str(STEPS)), "steps.py")
     texts = {"same": candidate(source, STEPS), "less": candidate(source, round(STEPS * (1 - given.gain)))}
     options = EvaluateOptions(device=given.device, threads=1, max_timing_seconds=given.seconds)
-    judge, began = JudgeClient(), time.monotonic()
     found: dict[str, list[dict[str, object]]] = {"same": [], "less": []}
     if given.out.exists():
         found = json.loads(given.out.read_text())["verdicts"]
     wanted = {"same": given.pairs, "less": given.planted}
-    terms = {"machine": judge.facts(given.device).name, "torch": torch.__version__, "margin": FASTER_MARGIN}
-    terms |= {"gain": given.gain, "effort": given.effort.value, "seconds": given.seconds}
-    while time.monotonic() - began < 60 * given.most_minutes:
-        name = min(wanted, key=lambda name: len(found[name]) / max(wanted[name], 1))
-        if len(found[name]) >= wanted[name]:
-            break
-        verdict = judge.evaluate(EvaluationRequest(task, texts[name], options, given.effort))
-        found[name].append(verdict.flat() | {"faster": bool(verdict.timing and verdict.timing.faster)})
-        summary = terms | {name: summed(rows) for name, rows in found.items()}
-        given.out.write_text(json.dumps(summary | {"verdicts": found}))
-    judge.close()
+    ahead = [name for name in wanted for _ in range(wanted[name] - len(found[name]))]
+    random.Random(0).shuffle(ahead)
+    judges = [JudgeClient() for _ in range(given.judges)]
+    terms = {"machine": judges[0].facts(given.device).name, "torch": torch.__version__, "margin": FASTER_MARGIN}
+    terms |= {"gain": given.gain, "effort": given.effort.value, "seconds": given.seconds, "judges": given.judges}
+    until, saving = time.monotonic() + 60 * given.most_minutes, threading.Lock()
+
+    def work(judge: JudgeClient) -> None:
+        while time.monotonic() < until:
+            with saving:
+                if not ahead:
+                    return
+                name = ahead.pop()
+            verdict = judge.evaluate(EvaluationRequest(task, texts[name], options, given.effort))
+            with saving:
+                found[name].append(verdict.flat() | {"faster": bool(verdict.timing and verdict.timing.faster)})
+                summary = terms | {name: summed(rows) for name, rows in found.items()}
+                given.out.write_text(json.dumps(summary | {"verdicts": found}))
+
+    with ThreadPoolExecutor(given.judges) as pool:
+        list(pool.map(work, judges))
+    for judge in judges:
+        judge.close()
     print(json.dumps(terms | {name: summed(rows) for name, rows in found.items()}, indent=1))
 
 

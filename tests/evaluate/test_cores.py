@@ -3,11 +3,12 @@
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from pike.core.evaluation import Status
-from pike.evaluate import cores, filters
+from pike.evaluate import cores, filters, processes
 from pike.evaluate.refusal import Refused
 
 needs_two = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
@@ -34,6 +35,20 @@ def test_each_device_has_its_own_cpus_while_there_is_room(machine):
 
 def test_a_judge_is_never_tied_to_a_single_cpu(machine):
     assert cores.share(7).judge == frozenset(range(8))
+
+
+def test_both_sides_take_one_seat_in_turn_the_judge_another_and_everybody_gets_up(machine, monkeypatch):
+    where: dict[int, list[set[int]]] = {}
+    monkeypatch.setattr(os, "sched_setaffinity", lambda task, cpus: where.setdefault(task, []).append(set(cpus)))
+    sides = [SimpleNamespace(child=SimpleNamespace(speaker=lambda pid=pid: pid)) for pid in (101, 102)]
+    with cores.seating(*sides) as sit:
+        for _ in range(40):
+            sit()
+    seats = where[101][:-1]
+    assert where[102][:-1] == seats
+    assert all(len(seat) == 1 and not seat & judge for seat, judge in zip(seats, where[0][:-1], strict=True))
+    assert len({min(seat) for seat in seats}) > 3
+    assert where[101][-1] == where[102][-1] == where[0][-1] == set(range(8))
 
 
 @needs_two
@@ -108,3 +123,16 @@ def _parent(pid: str) -> int:
         return int(open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[1])
     except OSError:
         return 0
+
+
+def test_what_the_judge_itself_starts_is_nobodys_stray():
+    own = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
+    try:
+        found = processes.strays_of(os.getpid())
+        assert other.pid in found
+        assert own.pid not in found
+    finally:
+        for process in (own, other):
+            process.kill()
+            process.wait()

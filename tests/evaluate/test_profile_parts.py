@@ -144,6 +144,7 @@ KERNELS = {
     "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x32_warpgroupsize1x1x1": True,
     "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x128_16x4_tn_align4>(Params)": True,
     "nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_TNT": True,
+    "nvjet_sm90_hsh_128x256_64x4_2x1_v_bz_coopA_bias_TNN": True,
     "ampere_sgemm_128x64_tn": True,
     "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, float>(...)": True,
     "Memcpy DtoD (Device -> Device)": True,
@@ -176,6 +177,7 @@ def of(name: str, elsewhere: float = 0.0, graphs: int = 0) -> Table:
         (of("sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize96x128x32"), [NO_CUSTOM_KERNEL, HALF_KERNELS]),
         (of("nvjet_hsh_128x256_64x4_2x1_v_bz_coopA_TNT"), [NO_CUSTOM_KERNEL, HALF_KERNELS]),
         (of("nvjet_tst_64x8_64x16_4x1_v_bz_TNT"), [NO_CUSTOM_KERNEL, HALF_KERNELS]),
+        (of("nvjet_sm90_hsh_128x256_64x4_2x1_v_bz_coopA_bias_TNN"), [NO_CUSTOM_KERNEL, HALF_KERNELS]),
         (
             of("void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64>>(Params)"),
             [NO_CUSTOM_KERNEL, HALF_KERNELS],

@@ -11,12 +11,13 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
 
 from pike.core.evaluation import DeviceState
+from pike.evaluate import cores
 from pike.evaluate.child.wire import Command
 from pike.evaluate.contention import ContentionMeter
 from pike.evaluate.devicestate import DeviceReader, PairState, Reading, spoiled, summary
@@ -178,19 +179,26 @@ class Session:
         Raises:
             Refused: a call failed.
         """
-        calls = max(self._warm_up(self._reference), self._warm_up(self._candidate))
-        started, order = time.monotonic(), (self._reference, self._candidate)
-        meter = ContentionMeter()
-        while True:
-            empty = self._empty_calls()
-            meter.share()
-            found = {id(side): self._block(side, calls) for side in order}
-            ours, theirs = found[id(self._reference)], found[id(self._candidate)]
-            state = PairState(ours[1], theirs[1]) if ours[1] and theirs[1] else None
-            self._pairs.append(_Pair(empty, ours[0], theirs[0], meter.share(), state))
-            order = (order[1], order[0])  # ABBA
-            if self._enough(calls, time.monotonic() - started):
-                return self._measured()
+        on_gpu = self._reference.device.type == "cuda"
+        with cores.seating(self._reference, self._candidate) if on_gpu else nullcontext(_anywhere) as sit:
+            sit()
+            calls = max(self._warm_up(self._reference), self._warm_up(self._candidate))
+            started, order = time.monotonic(), (self._reference, self._candidate)
+            meter = ContentionMeter()
+            while True:
+                sit()
+                self._pairs.append(self._pair(order, calls, meter))
+                order = (order[1], order[0])  # ABBA
+                if self._enough(calls, time.monotonic() - started):
+                    return self._measured()
+
+    def _pair(self, order: tuple[Runner, Runner], calls: int, meter: ContentionMeter) -> _Pair:
+        empty = self._empty_calls()
+        meter.share()
+        found = {id(side): self._block(side, calls) for side in order}
+        ours, theirs = found[id(self._reference)], found[id(self._candidate)]
+        state = PairState(ours[1], theirs[1]) if ours[1] and theirs[1] else None
+        return _Pair(empty, ours[0], theirs[0], meter.share(), state)
 
     def _warm_up(self, side: Runner) -> int:
         """Run until warm; returns how many calls fit into one block."""
@@ -277,6 +285,10 @@ class Session:
     def _fresh(self) -> tuple[list[int], list[Inputs]]:
         seeds = [secrets.randbits(63) for _ in range(self._plan.inputs)]
         return seeds, [self._draw(seed) for seed in seeds]
+
+
+def _anywhere() -> None:
+    """On a CPU all sides run where the system puts them: their threads are what is timed."""
 
 
 def _clocks(call: Call) -> Clocks:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -59,6 +60,34 @@ def keeping(shared: Share | None, reference: Runner, candidate: Runner) -> Itera
     finally:
         move(lambda: {os.getpid()}, before)
         move(reference.child.pids, before)
+
+
+@contextlib.contextmanager
+def seating(reference: Runner, candidate: Runner) -> Iterator[Callable[[], None]]:
+    """While inside, each call of what is given puts the first threads of both sides on one CPU, drawn anew.
+
+    For a GPU, whose calls begin on the host: which CPU a process happens to be on, and what its neighbours do, can make
+    a short call half as long again, for as long as the process stays there. So both sides sit on the same CPU in turn,
+    the judge on others, and the CPUs change from one pair of blocks to the next. Threads that a candidate began
+    earlier run wherever they did. Where the judge has two CPUs or fewer, nobody is moved.
+    """
+    speakers = [side.child.speaker() for side in (reference, candidate)]
+    before = [frozenset(os.sched_getaffinity(task)) for task in (*speakers, 0)]
+    common = sorted(before[0] & before[1])
+    chance = random.SystemRandom()
+
+    def sit() -> None:
+        seat = chance.choice(common)
+        for task in speakers:
+            os.sched_setaffinity(task, {seat})
+        os.sched_setaffinity(0, before[2] - {seat})
+
+    try:
+        yield sit if len(common) > 1 and len(before[2]) > 2 else lambda: None
+    finally:
+        for task, cpus in zip((*speakers, 0), before, strict=True):
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(task, cpus)
 
 
 def share(threads: int, place: int = 0) -> Share | None:

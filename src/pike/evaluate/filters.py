@@ -68,6 +68,11 @@ def missing(root: int, pids: set[int], wrapped: bool) -> str:
     return ""
 
 
+def speaker(root: int, pids: set[int], wrapped: bool) -> int:
+    """The process that talks to the judge, inside whatever the level put around it; the arguments are `missing`'s."""
+    return next((pid for pid in pids if _is_child(root, pid, processes.held(pid), wrapped)), root)
+
+
 def _helpers(root: int, pids: set[int], wrapped: bool) -> list[int]:
     found = [(pid, processes.held(pid)) for pid in pids]
     return [

@@ -195,13 +195,17 @@ class Child:
             return members
         strays = set[int]()
         if not self._plan.trusted:
-            strays = processes.children_of(os.getpid()) - self._others - _ours
+            strays = processes.strays_of(os.getpid()) - self._others - _ours
         roots = {self.pid, *strays}
         return roots.union(*(processes.descendants_of(pid) for pid in roots))
 
     def end_helpers(self) -> None:
         """Kill every process of its tree but the child itself, compile workers for example."""
         filters.end_helpers(self.pid, self.pids, self._wrapped)
+
+    def speaker(self) -> int:
+        """The process that runs the candidate, which may not be the one that was started."""
+        return filters.speaker(self.pid, self.pids(), self._wrapped)
 
     def unsealed(self) -> str:
         """Why the tree of a sealed child cannot be trusted not to start programs, empty if it can."""

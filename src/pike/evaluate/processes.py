@@ -68,6 +68,19 @@ def children_of(pid: int) -> set[int]:
     return found
 
 
+def strays_of(pid: int) -> set[int]:
+    """Its children outside of its own session: orphans of other sessions, and never what its own libraries start.
+
+    A session can be left and not be joined, so nothing that began in another one hides here.
+    """
+    found = set()
+    for child in children_of(pid):
+        with contextlib.suppress(ProcessLookupError):
+            if os.getsid(child) != os.getsid(pid):
+                found.add(child)
+    return found
+
+
 def descendants_of(ancestor: int) -> set[int]:
     """All that descend from a process as the kernel sees it now; orphans are elsewhere."""
     found: set[int] = set()

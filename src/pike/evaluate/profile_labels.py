@@ -30,7 +30,7 @@ _LIBRARIES = re.compile(
 _GEMV = re.compile(r"internal::gemvx|cublasGemv")
 _HALF = re.compile(
     r"(?<![a-z0-9])(?:b?f16b?f16|hgemm|bf16gemm)|_hgemm|h(?:884|1688|16816)(?:gemm|cudnn)|16816gemm_b?f16"
-    r"|nvjet_(?:h|t)s?[hts]|c10::(?:Half|BFloat16)|__nv_bfloat16|__half|pytorch_flash::|fmha_cutlassF_b?f16"
+    r"|nvjet_(?:sm\d+_)?[ht]s?[hts]|c10::(?:Half|BFloat16)|__nv_bfloat16|__half|pytorch_flash::|fmha_cutlassF_b?f16"
 )
 _TF32 = re.compile(r"tf32", re.IGNORECASE)
 _DECORATION = re.compile(r"^(?:void |\(anonymous namespace\)::)+")
