@@ -9,7 +9,7 @@ import pytest
 from pike.core.evaluation import EvaluateOptions
 from pike.evaluate.client import JudgeClient
 from pike.evaluate.corpus import Kind, Sample, catalogue, judge_sample, obstacle
-from pike.evaluate.judge import parse_problem
+from pike.evaluate.trial import parse_problem
 
 OPTIONS = EvaluateOptions(device="cpu", threads=1, max_timing_seconds=0.6, correctness_seeds=2)
 NOISE = 3.0

@@ -1,5 +1,6 @@
 """The parts of the judge that can be seen alone: error budget, layout, statistics, leases, devices."""
 
+import fcntl
 import multiprocessing
 import time
 
@@ -123,6 +124,17 @@ def test_nobody_but_a_sharer_is_wanted(tmp_path):
     assert not lease.wanted()
     with lease.exclusive():
         assert not lease.wanted()
+
+
+def test_whoever_has_a_device_throughout_takes_all_leases_at_once_and_others_wait(tmp_path):
+    lease = Lease("cpu", tmp_path)
+    with lease.throughout():
+        with lease.shared(), lease.exclusive():
+            pass
+        with open(tmp_path / "cpu.body", "a") as body, pytest.raises(BlockingIOError):
+            fcntl.flock(body, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    with open(tmp_path / "cpu.body", "a") as body:
+        fcntl.flock(body, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_a_killed_holder_leaves_no_lock(tmp_path):

@@ -12,8 +12,9 @@ from pike.core.task import LeastWork, Task, TaskKind
 from pike.evaluate.ceilings import FixedCeilings, MeasuredCeilings, Rates, host_cache_bytes
 from pike.evaluate.child.layout import layout_of
 from pike.evaluate.contention import ContentionMeter
-from pike.evaluate.judge import AUDITED, Judge
+from pike.evaluate.judge import Judge
 from pike.evaluate.roofline import DISPROVED, SLACK, UNMEASURED, Look, Need, Roofline, written_bytes
+from pike.evaluate.trial import AUDITED
 
 CACHE = 1 << 20
 DEVICE = FixedCeilings(memory=1e9, arithmetic=Rates(1e9, 2e9, 3e9), cache=CACHE)

@@ -31,6 +31,7 @@ class Lease:
         self._gate = place / f"{name}.gate"
         self._body = place / f"{name}.body"
         self._shared: IO[str] | None = None
+        self._alone = False
         self._since = 0.0
         self.waited_seconds = 0.0
         """Time spent waiting so far; never counted against a candidate."""
@@ -38,6 +39,9 @@ class Lease:
     @contextmanager
     def shared(self) -> Iterator[None]:
         """Hold the device together with other sharers."""
+        if self._alone:
+            yield
+            return
         with open(self._body, "a") as body:
             self._take(body, fcntl.LOCK_SH)
             self._shared = body
@@ -49,9 +53,22 @@ class Lease:
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Hold the device alone."""
+        if self._alone:
+            yield
+            return
         with open(self._body, "a") as body:
             self._take(body, fcntl.LOCK_EX)
             yield
+
+    @contextmanager
+    def throughout(self) -> Iterator[None]:
+        """Hold the device alone for a whole evaluation: what it takes inside is granted at once."""
+        with self.exclusive():
+            self._alone = True
+            try:
+                yield
+            finally:
+                self._alone = False
 
     def wanted(self) -> bool:
         """Whether this sharer has had its slice and somebody waits at the gate."""
