@@ -210,7 +210,7 @@ class Child:
     def ending(self) -> str:
         """How the process ended, in words, waiting shortly for it."""
         try:
-            code = self._process.wait(timeout=2.0)
+            code = self._process.wait(timeout=2.0 if self._plan.level.inherits else 2 * _END_SECONDS)
         except subprocess.TimeoutExpired:
             return "closed its channel"
         if code < 0:
