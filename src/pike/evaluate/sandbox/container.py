@@ -24,6 +24,7 @@ from pike.evaluate.sandbox.view import Show, sights
 
 _NOT_SEEN = ("/etc/hostname", "/etc/resolv.conf")
 """What podman would make up or copy from the host."""
+_PODMAN = ("podman", "--log-level", "error", "--events-backend", "none")
 _FIRST = ("/bin/sh", "-c", '"$@"; exit $?', "sh")
 """The first process inside: takes in orphans, as the first process of a namespace must."""
 _ROOT = "-root"
@@ -74,8 +75,8 @@ def _command(runtime: str, cell: Cell, argv: list[str]) -> list[str]:
         flags += ["--security-opt", option]
     flags += [*_limits(cell), *_mounts(cell, root)]
     environment = [f"{name}={value}" for name, value in cell.environment]
-    keep = [sys.executable, "-I", "-S", str(keeper.__file__), "podman", "--log-level", "error"]
-    return [*keep, *(("--runtime", runtime) if runtime else ()), "run", *flags, "--rootfs", str(root),
+    keep = (sys.executable, "-I", "-S", str(keeper.__file__))
+    return [*keep, *_PODMAN, *(("--runtime", runtime) if runtime else ()), "run", *flags, "--rootfs", str(root),
             *_FIRST, "env", "-i", *environment, *argv]  # fmt: skip
 
 
@@ -129,8 +130,7 @@ def _root(cell: Cell) -> Path:
 
 
 def _podman(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = ["podman", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=_END_SECONDS)
+    return subprocess.run([*_PODMAN, *arguments], capture_output=True, text=True, check=False, timeout=_END_SECONDS)
 
 
 @functools.cache
