@@ -138,6 +138,8 @@ def _found() -> tuple[str, str]:
     """Which runtime works (empty for podman's own choice), and why none does."""
     if not shutil.which("podman"):
         return "", "podman is not installed (the package is called podman)"
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        _sweep()
     reasons = []
     for runtime in _RUNTIMES:
         if not runtime or shutil.which(runtime):
@@ -166,3 +168,11 @@ def _tried(runtime: str) -> str:
             return f"a trivial container takes more than {_PROBE_SECONDS:g} seconds"
         finally:
             Container().end(cell)
+
+
+def _sweep() -> None:
+    """Remove containers of judges that no longer live, whose folders may be gone already."""
+    for name in _podman("ps", "--all", "--format", "{{.Names}}").stdout.split():
+        owner = name.split("-")[1] if name.startswith("pike-") and name.endswith(_ROOT) else ""
+        if owner.isdigit() and not Path(f"/proc/{owner}").exists():
+            _podman("rm", "--force", "--time", "0", name)
