@@ -4,8 +4,8 @@ Run `python benchmarks/soak.py --evaluations 1000 [--device auto] [--workers 1] 
 only torch and numpy (`PYTHONPATH=src` works). Each worker is a judge of its own; on one device they time one after the
 other. After `--seconds` no further evaluation begins; the same command with the same `--out` goes on where it stopped.
 Prints verdicts that are not the ones owed; how the memory and the descriptors of each judge grow (flat after the first
-fifth); and what is left when the judges have ended: processes, temporary files, control groups, GPU memory. Ends with
-code 1 if anything of that is wrong.
+fifth); and what is left when the judges have ended: processes, temporary files, containers, control groups, GPU memory.
+Ends with code 1 if anything of that is wrong.
 """
 
 import argparse
@@ -279,9 +279,17 @@ def left(judges: list[int]) -> dict[str, int]:
     return {
         "processes": sum(MARKER in line or any(name in line for name in names) for line in lines),
         "files": sum(len([*temporary.glob(f"{name}*")]) for name in names),
+        "containers": sum(name.startswith(tuple(names)) for name in containers()) if names else 0,
         "groups": sum(len([*place.folder.glob(f"{name}*")]) for name in names) if place else 0,
         "gpu_mib": gpu_mib(),
     }
+
+
+def containers() -> list[str]:
+    if not shutil.which("podman"):
+        return []
+    ask = ["podman", "ps", "--all", "--format", "{{.Names}}"]
+    return subprocess.run(ask, capture_output=True, text=True, check=False).stdout.split()
 
 
 def words(path: Path) -> str:

@@ -61,11 +61,11 @@ def left_over(judge):
 
     def count() -> int:
         deadline = time.monotonic() + 10
-        known = {"pike.evaluate.child", "bwrap"}
+        known = {"pike.evaluate.child", "bwrap", "podman", "conmon"}
         while time.monotonic() < deadline:
             lines = [_words(pid) for pid in processes.descendants_of(judge._process.pid)]
             strange = [words for words in lines if words and not any(word in words for word in known)]
-            if not strange and len([words for words in lines if words]) <= 4:
+            if not strange and len([words for words in lines if words]) <= 6:
                 return 0
             time.sleep(0.1)
         return len(lines)

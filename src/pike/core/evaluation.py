@@ -92,7 +92,7 @@ class EvaluateOptions:
         tolerance: which correctness rule decides.
         precision: the arithmetic that candidates may use.
         timeout_seconds: limit on the candidate's own time (building, running), waiting for leases excluded.
-        sandbox: `auto`, `bubblewrap` or `process`.
+        sandbox: `auto`, `container`, `bubblewrap` or `process`.
         memory_bytes: the most host memory that all processes of the child may use together; 0 means nine tenths of the
             machine's. On a CPU also the most address space of each.
         max_processes: the most processes a child may run at once, compilers included; eight times as many threads.

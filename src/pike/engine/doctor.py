@@ -84,7 +84,7 @@ def _sandboxes() -> Iterator[Check]:
         obstacle = level.obstacle()
         detail = obstacle or f"does not enforce: {not_enforced(level) or 'nothing known'}"
         used = " (used)" if level.name == chosen.name else ""
-        cure = "Install it: candidates are code from a model" if obstacle else ""
+        cure = "Install it: candidates are code from a model" if obstacle and not chosen.claims else ""
         yield Check(f"sandbox {level.name}{used}", not obstacle, False, detail, cure)
 
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from pike.evaluate import processes
 from pike.evaluate.child import seccomp
@@ -38,55 +39,69 @@ def first_program(guarded: tuple[int, ...] = ()) -> int:
     return fd
 
 
-def end_helpers(root: int, pids: Callable[[], set[int]], wrapped: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class Around:
+    """How a level wraps a child.
+
+    Attributes:
+        root: the process that was started for the child (the level's own program where it wraps).
+        wrapped: whether the level puts the child into a PID namespace of its own.
+        child: the child's process, where the kernel told it (0: the first one, or the second one of its namespace).
+        filtered: whether the level installs the first filter, so that its own process inside carries it too.
+    """
+
+    root: int
+    wrapped: bool
+    child: int = 0
+    filtered: bool = True
+
+    def is_child(self, pid: int, how: processes.Held) -> bool:
+        """Whether a process is the one that talks to the judge."""
+        if self.child:
+            return pid == self.child
+        return pid != self.root and how.numbers[-1] == 2 if self.wrapped else pid == self.root
+
+    def is_levels_own(self, pid: int, how: processes.Held) -> bool:
+        """Whether it is the level's: the one started, or the first one of the child's namespace."""
+        return self.wrapped and (pid == self.root or how.numbers[-1] == 1)
+
+
+def end_helpers(around: Around, pids: Callable[[], set[int]]) -> None:
     """Kill every process of a child's tree but the child itself and what the level put around it, and see them gone."""
     deadline = time.monotonic() + _GONE_SECONDS
-    while (helpers := _helpers(root, pids(), wrapped)) and time.monotonic() < deadline:
+    while (helpers := _helpers(around, pids())) and time.monotonic() < deadline:
         for pid in helpers:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.002)
 
 
-def missing(root: int, pids: set[int], wrapped: bool) -> str:
+def missing(around: Around, pids: set[int]) -> str:
     """Which thread of a sealed child's tree lacks a filter, in words; empty if all hold.
 
     Args:
-        root: the process that was started for the child (the level's own program where it wraps).
+        around: how the level wraps the child.
         pids: the whole tree.
-        wrapped: whether the level puts the child into a PID namespace of its own.
     """
     ours = max(processes.held(os.getpid()).filters, 0)
     for pid in pids:
         for task in processes.tasks_of(pid):
             how = processes.held(pid, task)
-            around = _is_around(root, pid, how, wrapped)
-            if not how.alive or how.filters < 0 or (around and pid == root):
+            own = around.is_levels_own(pid, how)
+            if not how.alive or how.filters < 0 or (own and pid == around.root):
                 continue
-            if how.filters < ours + (1 if around else 2):
+            if how.filters < ours + (int(around.filtered) if own else 2):
                 return f"a thread of process {how.numbers[-1]} runs without the system call filter"
     return ""
 
 
-def speaker(root: int, pids: set[int], wrapped: bool) -> int:
-    """The process that talks to the judge, inside whatever the level put around it; the arguments are `missing`'s."""
-    return next((pid for pid in pids if _is_child(root, pid, processes.held(pid), wrapped)), root)
+def speaker(around: Around, pids: set[int]) -> int:
+    """The process that talks to the judge; the arguments are `missing`'s."""
+    return next((pid for pid in pids if around.is_child(pid, processes.held(pid))), around.root)
 
 
-def _helpers(root: int, pids: set[int], wrapped: bool) -> list[int]:
+def _helpers(around: Around, pids: set[int]) -> list[int]:
     found = [(pid, processes.held(pid)) for pid in pids]
     return [
-        pid
-        for pid, how in found
-        if how.alive and not _is_child(root, pid, how, wrapped) and not _is_around(root, pid, how, wrapped)
+        pid for pid, how in found if how.alive and not around.is_child(pid, how) and not around.is_levels_own(pid, how)
     ]
-
-
-def _is_child(root: int, pid: int, how: processes.Held, wrapped: bool) -> bool:
-    """The process that talks to the judge: the one started, or the second one of its own namespace."""
-    return pid != root and how.numbers[-1] == 2 if wrapped else pid == root
-
-
-def _is_around(root: int, pid: int, how: processes.Held, wrapped: bool) -> bool:
-    """The level's own processes: the one started, and the first one of the child's namespace."""
-    return wrapped and (pid == root or how.numbers[-1] == 1)

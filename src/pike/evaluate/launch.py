@@ -10,10 +10,8 @@ import contextlib
 import itertools
 import os
 import secrets
-import select
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,10 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from pike.evaluate import cgroup, filters, processes
-from pike.evaluate.child.wire import NONCE_BYTES, Command, Up, receive_up, send_down
+from pike.evaluate.channel import Channel
+from pike.evaluate.child.wire import NONCE_BYTES, Command, Up
 from pike.evaluate.environment import child_environment
 from pike.evaluate.logs import Tail
-from pike.evaluate.sandbox import Cell, Claim, SandboxLevel
+from pike.evaluate.sandbox import Cell, Claim, SandboxLevel, discard
 from pike.evaluate.watch import THREADS_PER_PROCESS, Limits, Watch
 
 _MOST_FILE_BYTES = 8 << 30
@@ -84,25 +83,24 @@ class Child:
         self._nonce = secrets.token_bytes(NONCE_BYTES)
         self._seq = 0
         self._others = processes.children_of(os.getpid()) - _ours
-        self._group = _group(plan.limits)
-        self._sock, theirs = socket.socketpair()
-        self._process = self._start(theirs.fileno())
-        theirs.close()
+        self._group = _group(plan.limits) if plan.level.inherits else None
+        self._channel = Channel(self.folder, plan.level.inherits)
+        self._process = self._start()
+        self._channel.started()
         _ours.add(self.pid)
         assert self._process.stdout is not None and self._process.stderr is not None
         self._logs = (("stdout", Tail(self._process.stdout)), ("stderr", Tail(self._process.stderr)))
         written = (self.folder, Path(plan.kept_caches)) if plan.kept_caches else (self.folder,)
         self.watch = Watch(self.pids, written, plan.limits)
 
-    def _start(self, channel: int) -> subprocess.Popen[bytes]:
+    def _start(self) -> subprocess.Popen[bytes]:
         plan = self._plan
         filtered = filters.work() and not plan.trusted
         by_level = filtered and plan.level.filters
         program = filters.first_program() if by_level else None
-        cell = Cell(str(self.folder), plan.readable, plan.cuda, plan.importable, plan.hidden, program, plan.live_module,
-                    plan.kept_caches)  # fmt: skip
-        argv = plan.level.command(cell, self._argv(channel, filtered and not by_level))
         environment = child_environment(self.folder, Path(plan.kept_caches) if plan.kept_caches else None)
+        self._cell = _cell(self.folder, plan, environment, program)
+        argv = plan.level.command(self._cell, self._argv(filtered and not by_level))
         try:
             return subprocess.Popen(
                 self._group.joining(argv) if self._group else argv,
@@ -110,18 +108,18 @@ class Child:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd=self.folder,
-                env=environment,
-                pass_fds=(channel,) if program is None else (channel, program),
+                env=environment if plan.level.inherits else None,
+                pass_fds=(*self._channel.descriptors, *(() if program is None else (program,))),
                 start_new_session=True,
             )
         finally:
             if program is not None:
                 os.close(program)
 
-    def _argv(self, channel: int, filter_itself: bool) -> list[str]:
+    def _argv(self, filter_itself: bool) -> list[str]:
         memory = 0 if self._plan.cuda or self._plan.trusted else self._plan.memory_bytes
         numbers = (memory, _MOST_FILE_BYTES, int(filter_itself), int(not self._plan.trusted))
-        start = [sys.executable, "-P", "-u", "-m", "pike.evaluate.child", str(channel), self._nonce.hex()]
+        start = [sys.executable, "-P", "-u", "-m", "pike.evaluate.child", self._channel.address, self._nonce.hex()]
         return [*start, *(str(number) for number in numbers)]
 
     @property
@@ -154,7 +152,7 @@ class Child:
             WireClosed: the child is gone.
         """
         self._seq += 1
-        send_down(self._sock, command, self._seq, body, fds)
+        self._channel.send(command, self._seq, body, fds)
 
     def receive(self, deadline: float, on_wait: Callable[[], float] = lambda: 0.0) -> Up:
         """The answer to the last command; see `child.wire.receive_up`.
@@ -162,11 +160,11 @@ class Child:
         Raises:
             WireClosed, WireTimeout, WireViolation: see `child.wire`.
         """
-        return receive_up(self._sock, self._nonce, self._seq, deadline, on_wait)
+        return self._channel.receive(self._nonce, self._seq, deadline, on_wait, lambda: self._process.poll() is None)
 
     def has_answered(self) -> bool:
         """Whether `receive` would find something at once: an answer, or the end of the child."""
-        return bool(select.select([self._sock], [], [], 0.0)[0])
+        return self._channel.has_answered()
 
     def freeze(self) -> None:
         """Stop the child and all that descend from it, so that they are quiet while something else is timed."""
@@ -194,31 +192,33 @@ class Child:
         if self._group and (members := self._group.pids()):
             return members
         strays = set[int]()
-        if not self._plan.trusted:
+        if not self._plan.trusted and self._plan.level.inherits:
             strays = processes.strays_of(os.getpid()) - self._others - _ours
         roots = {self.pid, *strays}
-        return roots.union(*(processes.descendants_of(pid) for pid in roots))
+        found = roots.union(*(processes.descendants_of(pid) for pid in roots))
+        return found if self._plan.level.inherits else _inside(found) or found
 
     def end_helpers(self) -> None:
         """Kill every process of its tree but the child itself, compile workers for example."""
-        filters.end_helpers(self.pid, self.pids, self._wrapped)
+        filters.end_helpers(self._around, self.pids)
 
     def speaker(self) -> int:
         """The process that runs the candidate, which may not be the one that was started."""
-        return filters.speaker(self.pid, self.pids(), self._wrapped)
+        return filters.speaker(self._around, self.pids())
 
     def unsealed(self) -> str:
         """Why the tree of a sealed child cannot be trusted not to start programs, empty if it can."""
-        return filters.missing(self.pid, self.pids(), self._wrapped)
+        return filters.missing(self._around, self.pids())
 
     @property
-    def _wrapped(self) -> bool:
-        return Claim.PROCESSES in self._plan.level.claims
+    def _around(self) -> filters.Around:
+        level = self._plan.level
+        return filters.Around(self.pid, Claim.PROCESSES in level.claims, self._channel.peer, level.filters)
 
     def ending(self) -> str:
         """How the process ended, in words, waiting shortly for it."""
         try:
-            code = self._process.wait(timeout=2.0)
+            code = self._process.wait(timeout=2.0 if self._plan.level.inherits else 2 * _END_SECONDS)
         except subprocess.TimeoutExpired:
             return "closed its channel"
         if code < 0:
@@ -236,6 +236,8 @@ class Child:
         """Kill all its processes and wait until they are gone."""
         if self._group:
             self._group.kill()
+        if not self._plan.level.inherits:
+            self._end_inside()
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         deadline = time.monotonic() + _END_SECONDS
@@ -249,17 +251,49 @@ class Child:
         self._process.kill()
         self._process.wait()
 
+    def _end_inside(self) -> None:
+        """Kill what is in the level's namespace and let the level's own program clean up behind it."""
+        if inside := _inside(self.pids()):
+            for pid in inside:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=_END_SECONDS)
+
     def kill(self) -> None:
         """End it and remove its folder; may be called again."""
         if self.pid in _ours:
             self.end()
         _ours.discard(self.pid)
-        self._sock.close()
+        self._channel.close()
+        self._plan.level.end(self._cell)
         if self._group:
             self._group.close()
         for _, tail in self._logs:
             tail.close()
         remove(self.folder)
+
+
+def _cell(folder: Path, plan: ChildPlan, environment: dict[str, str], program: int | None) -> Cell:
+    return Cell(
+        workdir=str(folder),
+        readable=plan.readable,
+        cuda=plan.cuda,
+        importable=plan.importable,
+        hidden=plan.hidden,
+        filter_fd=program,
+        live_module=plan.live_module,
+        kept_caches=plan.kept_caches,
+        environment=tuple(environment.items()),
+        memory_bytes=plan.limits.memory_bytes,
+        tasks=plan.limits.processes * THREADS_PER_PROCESS,
+    )
+
+
+def _inside(pids: set[int]) -> set[int]:
+    """Those in a PID namespace below this process's own."""
+    ours = len(processes.held(os.getpid()).numbers)
+    return {pid for pid in pids if len(processes.held(pid).numbers) > ours}
 
 
 def folder_prefix() -> str:
@@ -268,10 +302,11 @@ def folder_prefix() -> str:
 
 
 def sweep(ending: int = 0) -> None:
-    """Remove temporary folders and control groups that judges left behind: dead ones, and the one that is `ending`."""
+    """Remove what judges left behind, dead ones and the one that is `ending`: temporary folders, containers, groups."""
     for path in Path(tempfile.gettempdir()).glob("pike-*-*"):
         owner = path.name.split("-")[1]
         if owner.isdigit() and (int(owner) == ending or not Path(f"/proc/{owner}").exists()):
+            discard(path)
             remove(path)
     cgroup.sweep(ending)
 

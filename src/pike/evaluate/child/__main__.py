@@ -1,7 +1,8 @@
 """The child process: a loop that obeys the judge until it is told to leave or the judge is gone.
 
-Started as `python -m pike.evaluate.child SOCKET_FD NONCE_HEX MEMORY_BYTES FILE_BYTES FILTER EXPENDABLE`. Knows how a
-failure becomes a reply code; its words go to stderr, which the judge keeps. Does not decide anything.
+Started as `python -m pike.evaluate.child SOCKET NONCE_HEX MEMORY_BYTES FILE_BYTES FILTER EXPENDABLE`, where the socket
+is an inherited descriptor's number or a path to connect to. Knows how a failure becomes a reply code; its words go to
+stderr, which the judge keeps. Does not decide anything.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ _OUT_OF_MEMORY_WORDS = ("out of memory", "can't allocate memory", "cannot alloca
 
 
 def main() -> None:
-    """Serve commands on the inherited socket."""
+    """Serve commands on the socket."""
     _die_with_parent()
-    sock = socket.socket(fileno=int(sys.argv[1]))
+    sock = _channel(sys.argv[1])
     sock.set_inheritable(False)
     nonce = bytes.fromhex(sys.argv[2])
     _limit(int(sys.argv[3]), int(sys.argv[4]))
     if int(sys.argv[5]):
         judge = os.getppid()
-        seccomp.install(seccomp.from_the_start({judge, -judge, -os.getpgid(judge), -1}))
+        seccomp.install(seccomp.from_the_start({judge, -judge, -os.getpgid(judge), -1} - {0}))
     if int(sys.argv[6]):
         _die_first()
     del sys.argv[1:]
@@ -49,6 +50,14 @@ def main() -> None:
         if command is Command.EXIT:
             return
         send_up(sock, nonce, _answer(stub, command, seq, body, fds))
+
+
+def _channel(address: str) -> socket.socket:
+    if address.isdigit():
+        return socket.socket(fileno=int(address))
+    sock = socket.socket(socket.AF_UNIX)
+    sock.connect(address)
+    return sock
 
 
 def _answer(stub: Stub, command: Command, seq: int, body: Any, fds: tuple[int, ...]) -> Up:

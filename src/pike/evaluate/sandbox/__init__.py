@@ -6,7 +6,11 @@ level is one file, listed once in `choice`.
 
 from pike.evaluate.sandbox.bubblewrap import Bubblewrap
 from pike.evaluate.sandbox.choice import LEVELS, choose
-from pike.evaluate.sandbox.level import Cell, Claim, SandboxLevel
+from pike.evaluate.sandbox.container import Container, discard
+from pike.evaluate.sandbox.level import CHANNEL, Cell, Claim, SandboxLevel
 from pike.evaluate.sandbox.process import BareProcess
 
-__all__ = ["LEVELS", "BareProcess", "Bubblewrap", "Cell", "Claim", "SandboxLevel", "choose"]
+__all__ = [
+    "CHANNEL", "LEVELS", "BareProcess", "Bubblewrap", "Cell", "Claim", "Container", "SandboxLevel", "choose",
+    "discard",
+]  # fmt: skip

@@ -24,6 +24,7 @@ class Bubblewrap:
     name = "bubblewrap"
     claims = frozenset(Claim)
     filters = True
+    inherits = True
 
     def obstacle(self) -> str:
         """Why it does not work here: not installed, or namespaces are refused."""
@@ -50,6 +51,9 @@ class Bubblewrap:
         if cell.filter_fd is not None:
             wrapped += ["--seccomp", str(cell.filter_fd)]
         return [*wrapped, "--", *argv]
+
+    def end(self, cell: Cell) -> None:
+        """Nothing is left."""
 
 
 def _shown(cell: Cell) -> list[str]:

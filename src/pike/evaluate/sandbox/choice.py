@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pike.core.errors import UserError
 from pike.evaluate.sandbox.bubblewrap import Bubblewrap
+from pike.evaluate.sandbox.container import Container
 from pike.evaluate.sandbox.level import SandboxLevel
 from pike.evaluate.sandbox.process import BareProcess
 
-LEVELS: tuple[SandboxLevel, ...] = (Bubblewrap(), BareProcess())
+LEVELS: tuple[SandboxLevel, ...] = (Container(), Bubblewrap(), BareProcess())
 """All levels, strongest first."""
 
 

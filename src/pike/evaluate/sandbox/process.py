@@ -15,6 +15,7 @@ class BareProcess:
     name = "process"
     claims: frozenset[Claim] = frozenset()
     filters = False
+    inherits = True
 
     def obstacle(self) -> str:
         """Never an obstacle."""
@@ -23,3 +24,6 @@ class BareProcess:
     def command(self, cell: Cell, argv: list[str]) -> list[str]:
         """`argv` unchanged."""
         return argv
+
+    def end(self, cell: Cell) -> None:
+        """Nothing is left."""
