@@ -276,6 +276,7 @@ class _Trial:
         with self._stage(Stage.RECHECK), self._lease.shared():
             for kept in watch.kept:
                 bout.checks.recheck(kept)
+            bout.checks.after_timing(self._request.effort)
         self._labels += [look.label] if look.label else []
         return timing, look.below
 
