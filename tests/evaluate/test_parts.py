@@ -167,3 +167,13 @@ def test_an_impossible_device_is_the_users_error(name):
 def test_an_unknown_sandbox_is_the_users_error():
     with pytest.raises(UserError, match="known: auto"):
         choose("prison")
+
+
+def test_what_torchs_own_operators_return_is_a_tuple_to_the_contract() -> None:
+    whole = torch.topk(torch.arange(8.0), 2)
+    apart = (whole.values, whole.indices)
+    for reference, candidate in ((whole, apart), (apart, whole)):
+        layout = output_layout_of(reference)
+        assert [leaf.tolist() for leaf in check_output(candidate, layout, torch.device("cpu"), [])] == [[7, 6], [7, 6]]
+    with pytest.raises(ContractBroken, match="list"):
+        check_output(list(apart), output_layout_of(whole), torch.device("cpu"), [])

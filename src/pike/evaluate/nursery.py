@@ -56,7 +56,7 @@ class Nursery:
         self.give_up()
         self._spare, self._ready = (plan, Child(plan)), False
         with contextlib.suppress(WireClosed):  # `settle` finds out
-            self._spare[1].send(Command.HELLO, plan.cuda)
+            self._spare[1].send(Command.HELLO)
 
     def settle(self) -> None:
         """Wait until the spare has nothing left to do, so that it is quiet; one that fails is given up."""

@@ -100,6 +100,9 @@ class Trial:
     def judge(self, bench: Bench, roofline: Roofline) -> None:
         """All stages after parsing."""
         runner = self._start(bench)
+        if self.device.type == "cuda":  # whoever times would feel a context being made
+            with self.lease.shared():
+                runner.order(Command.HELLO, str(self.device), Status.INFRA_ERROR)
         with self._stage(Stage.BUILD), self.lease.shared() if self.device.type == "cpu" else nullcontext():
             path = runner.child.folder / "candidate.py"
             path.write_text(self._request.source)
@@ -154,7 +157,10 @@ class Trial:
     def close(self) -> None:
         """Kill the child, whatever happened; what its compilers left is kept if it came to the end."""
         if self._runner:
-            self._runner.close()
+            # Whoever times would feel a context go, but whatever failed may still be running.
+            leave = self.device.type == "cuda" and self._status is Status.VALID
+            with self.lease.shared() if leave else nullcontext():
+                self._runner.close()
             self._nursery.take_back(self._status is Status.VALID)
 
     def _timed(self, bout: _Bout, plan: TimingPlan) -> tuple[Timing, Floor | None]:
@@ -169,6 +175,7 @@ class Trial:
         with self._stage(Stage.RECHECK), self.lease.shared():
             for kept in watch.kept:
                 bout.checks.recheck(kept)
+            bout.checks.after_timing(self._request.effort)
         self._labels += [look.label] if look.label else []
         return timing, look.below
 

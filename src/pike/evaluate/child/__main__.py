@@ -83,7 +83,7 @@ def _obey(stub: Stub, command: Command, body: Any, fds: tuple[int, ...]) -> tupl
     if command is Command.NULL:
         return stub.rest(body), 0
     if command is Command.HELLO:
-        stub.hello(cuda=body)
+        stub.hello(body)
     elif command is Command.BUILD:
         stub.build(body)
     elif command is Command.LOAD:

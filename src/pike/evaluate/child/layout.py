@@ -133,8 +133,13 @@ def signature(value: Any) -> str:
     if isinstance(value, Mapping):
         return f"{type(value).__name__}({', '.join(f'{key}={signature(item)}' for key, item in value.items())})"
     if isinstance(value, list | tuple):
-        return f"{type(value).__name__}({', '.join(signature(item) for item in value)})"
+        return f"{_sequence_name(value)}({', '.join(signature(item) for item in value)})"
     return type(value).__name__
+
+
+def _sequence_name(value: Any) -> str:
+    """What torch's own operators return (`torch.topk`, `torch.max`) is a tuple to whoever unpacks it."""
+    return "tuple" if type(value).__module__ == "torch.return_types" else type(value).__name__
 
 
 def views(region: torch.Tensor, layout: Layout) -> list[torch.Tensor]:

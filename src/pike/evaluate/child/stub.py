@@ -130,10 +130,10 @@ class Stub:
     recorder: Recorder | None = None
     recorded: Callable[..., Any] | None = None
 
-    def hello(self, cuda: bool) -> None:
-        """Do what every candidate needs and takes time: the device's context."""
-        if cuda:
-            torch.zeros(1, device="cuda")
+    def hello(self, device: str | None) -> None:
+        """Be there; where a GPU is named, make its context, which every candidate needs and takes time."""
+        if device:
+            torch.zeros(1, device=device)
 
     def build(self, order: BuildOrder) -> None:
         """Import the candidate; extensions that it compiles inline are compiled here."""
