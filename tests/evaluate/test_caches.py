@@ -122,6 +122,11 @@ for name in ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DI
         assert [told[name] for name in ("TMPDIR", "CUDA_CACHE_PATH", "HOME")] == ["False"] * 3
 
 
+def test_who_stumbles_over_what_it_left_is_tried_again_without_it(verdict, rewrite):
+    once = 'import os\nos.mkdir(os.environ["TRITON_CACHE_DIR"] + "/mine")\n'
+    assert [verdict(once + rewrite()).status for _ in range(2)] == [Status.VALID] * 2
+
+
 def test_a_judge_that_ends_takes_its_caches_along(tmp_path):
     made = Caches()
     judged(made, "a")

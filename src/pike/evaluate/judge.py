@@ -75,6 +75,8 @@ class Judge:
             return self._tried(trial, request, self._roofline_of(device, known.threads))
 
         found = tried(request)
+        if not found.valid and self._nursery.remembered:  # it may have stumbled over what it left the last time
+            found = tried(request)
         if _ran_out_of_device_memory(found):  # which somebody else may have had
             with lease.throughout():
                 again = tried(replace(request, options=replace(options, timeout_seconds=_ALONE_SECONDS)))

@@ -24,6 +24,8 @@ class Nursery:
         self._caches = Caches()
         self._spare: tuple[ChildPlan, Child] | None = None
         self._ready = False
+        self.remembered = False
+        """Whether the child that was taken last found what its candidate's compilers had left."""
 
     @property
     def pids(self) -> set[int]:
@@ -37,7 +39,7 @@ class Nursery:
             plan: how it is held; where compilers' caches lie is added here.
             identity: of whom it will run; see `caches.Caches.lend`.
         """
-        self._caches.lend(*identity)
+        self.remembered = self._caches.lend(*identity)
         plan = self._complete(plan)
         if self._spare and self._spare[0] == plan:
             self.settle()
