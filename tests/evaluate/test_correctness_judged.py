@@ -47,6 +47,42 @@ def test_an_honest_finalist_passes_and_the_regime_that_the_reference_does_not_su
     assert (found.status, found.labels) == (Status.VALID, ("untested: constant rows",)), found.reason
 
 
+CONVOLUTION = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convolution, self.norm = nn.Conv2d(8, 24, 3, padding=1), nn.GroupNorm(4, 24)
+
+    def forward(self, x):
+        y = self.convolution(x)
+        return nn.functional.max_pool2d(nn.functional.silu(self.norm(y)), 2)
+
+
+def get_inputs():
+    return [torch.randn(4, 8, 32, 32)]
+
+
+def get_init_inputs():
+    return []
+"""
+SHIFTS = """y = self.convolution.bias.view(1, -1, 1, 1)
+        x = nn.functional.pad(x, (1, 1, 1, 1))
+        for i in range(9):
+            part = x[:, :, i // 3 : i // 3 + 32, i % 3 : i % 3 + 32]
+            y = y + torch.einsum("bchw,oc->bohw", part, self.convolution.weight[:, :, i // 3, i % 3])"""
+
+
+def test_an_honest_finalist_that_adds_in_another_order_passes_where_the_model_is_ill_conditioned(final, task):
+    hard = replace(task, id="convolution", source=CONVOLUTION)
+    source = CONVOLUTION.replace("class Model(", "class ModelNew(").replace("y = self.convolution(x)", SHIFTS)
+    found = final(source, hard)
+    assert found.status is Status.VALID, found.reason
+
+
 def test_a_static_output_buffer_is_allowed_and_labelled(verdict, rewrite):
     found = verdict(rewrite(STATIC))
     assert (found.status, found.labels) == (Status.VALID, ("reuses-output-buffer",)), found.reason

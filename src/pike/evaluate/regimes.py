@@ -14,7 +14,7 @@ import torch
 from pike.evaluate.child.layout import put_together, take_apart
 from pike.evaluate.reference import Inputs
 
-_OFFSET = 4.0
+_OFFSET = 8.0
 """Standard deviations of the usual input: enough that a variance taken as a difference of means cancels."""
 _OUTLIER_SHARE, _OUTLIER_TIMES = 0.01, 30.0
 
@@ -79,13 +79,17 @@ class Regime:
     slack: float = 1.0
 
 
+_SLACK = 3.0
+"""On inputs that a model was not made for it may be ill-conditioned, and then each order of a sum rounds differently: a
+convolution in nine pieces before a group normalisation has two and a half times the reference's error on small values.
+What regimes are for, code that is right on the judged values only, is wrong by far more."""
+
 REGIMES = (
-    Regime("small values", _each_float(lambda tensor, _: tensor * 1e-3)),
-    Regime("large values", _each_float(lambda tensor, _: tensor * 16.0)),
-    Regime("an offset", _each_float(lambda tensor, _: tensor + _OFFSET)),
-    # A few products decide the error of a row, so chance decides more of it.
-    Regime("outliers", _each_float(_outliers), slack=2.0),
-    Regime("one-hot rows", _each_float(_one_hot)),
+    Regime("small values", _each_float(lambda tensor, _: tensor * 1e-3), _SLACK),
+    Regime("large values", _each_float(lambda tensor, _: tensor * 16.0), _SLACK),
+    Regime("an offset", _each_float(lambda tensor, _: tensor + _OFFSET), _SLACK),
+    Regime("outliers", _each_float(_outliers), _SLACK),
+    Regime("one-hot rows", _each_float(_one_hot), _SLACK),
     # Adding equal numbers rounds the same way again and again: two orders of a sum differ by more than chance.
     Regime("constant rows", _each_float(_constant), slack=8.0),
 )
