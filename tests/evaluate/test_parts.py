@@ -169,6 +169,13 @@ def test_an_unknown_sandbox_is_the_users_error():
         choose("prison")
 
 
+def test_a_gpu_child_is_only_held_by_what_was_seen_to_hold_one(monkeypatch):
+    monkeypatch.setattr("pike.evaluate.sandbox.container.Container.obstacle", lambda self: "")
+    assert choose("auto").name == "container"
+    assert choose("auto", cuda=True).name != "container"
+    assert choose("container", cuda=True).name == "container"
+
+
 def test_what_torchs_own_operators_return_is_a_tuple_to_the_contract() -> None:
     whole = torch.topk(torch.arange(8.0), 2)
     apart = (whole.values, whole.indices)

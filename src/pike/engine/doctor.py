@@ -79,11 +79,11 @@ def _sandboxes() -> Iterator[Check]:
     from pike.evaluate.holding import not_enforced
     from pike.evaluate.sandbox import LEVELS, choose
 
-    chosen = choose("auto")
+    chosen, with_gpu = choose("auto"), choose("auto", cuda=True)
     for level in LEVELS:
         obstacle = level.obstacle()
         detail = obstacle or f"does not enforce: {not_enforced(level) or 'nothing known'}"
-        used = " (used)" if level.name == chosen.name else ""
+        used = " (used)" if level.name == chosen.name else " (used with a GPU)" if level.name == with_gpu.name else ""
         cure = "Install it: candidates are code from a model" if obstacle and not chosen.claims else ""
         yield Check(f"sandbox {level.name}{used}", not obstacle, False, detail, cure)
 

@@ -67,7 +67,7 @@ class Judge:
         options = request.options
         device = devices.resolve(options.device)
         known = devices.facts(device, options.threads)
-        level = choose(options.sandbox)
+        level = choose(options.sandbox, device.type == "cuda")
         lease = Lease(str(device))
 
         def tried(request: EvaluationRequest) -> Evaluation:

@@ -58,7 +58,7 @@ def obstacle(sample: Sample, device: str, sandbox: str) -> str:
         return f"needs {' or '.join(sample.devices)}"
     if len(os.sched_getaffinity(0)) < sample.cpus:
         return f"needs {sample.cpus} CPUs"
-    level = choose(sandbox)
+    level = choose(sandbox, kind == "cuda")
     if sample.needs is not None and sample.needs not in level.claims:
         return f"the sandbox level {level.name} does not promise: {sample.needs.value}"
     return ""

@@ -22,6 +22,7 @@ class Bubblewrap:
     """`bwrap` with namespaces; works as root and, where the kernel allows it, as a user."""
 
     name = "bubblewrap"
+    seen_with_cuda = True
     claims = frozenset(Claim)
     filters = True
     inherits = True

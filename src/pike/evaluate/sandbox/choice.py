@@ -12,14 +12,18 @@ LEVELS: tuple[SandboxLevel, ...] = (Container(), Bubblewrap(), BareProcess())
 """All levels, strongest first."""
 
 
-def choose(name: str) -> SandboxLevel:
+def choose(name: str, cuda: bool = False) -> SandboxLevel:
     """The level called `name`, or for `auto` the strongest one that works here.
+
+    Args:
+        name: `auto` or a level's name.
+        cuda: the child needs a GPU, so `auto` takes none that was never seen to hold one.
 
     Raises:
         UserError: the name is unknown or that level does not work on this machine.
     """
     if name == "auto":
-        return next(level for level in LEVELS if not level.obstacle())
+        return next(level for level in LEVELS if (level.seen_with_cuda or not cuda) and not level.obstacle())
     for level in LEVELS:
         if level.name == name:
             if obstacle := level.obstacle():

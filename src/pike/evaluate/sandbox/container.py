@@ -38,6 +38,7 @@ class Container:
     """`podman run --rootfs`, as root or as a user."""
 
     name = "container"
+    seen_with_cuda = False
     claims = frozenset(Claim)
     filters = False
     inherits = False

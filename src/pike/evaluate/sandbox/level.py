@@ -70,6 +70,11 @@ class SandboxLevel(Protocol):
         ...
 
     @property
+    def seen_with_cuda(self) -> bool:
+        """Whether it was seen to hold a child that uses a GPU; see `choice.choose`."""
+        ...
+
+    @property
     def filters(self) -> bool:
         """Whether the level installs `Cell.filter_fd`; otherwise the child does, before it imports a candidate."""
         ...

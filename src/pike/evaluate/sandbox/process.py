@@ -14,6 +14,7 @@ class BareProcess:
 
     name = "process"
     claims: frozenset[Claim] = frozenset()
+    seen_with_cuda = True
     filters = False
     inherits = True
 
