@@ -220,7 +220,7 @@ class StrategyContract:
 
     @pytest.mark.parametrize("count", [1, 2, 3, 4, 9])
     def test_solutions_from_outside_are_free_and_usable(self, count: int) -> None:
-        seeds = {f"r-{index}": 5.0 + index for index in range(count)}
+        seeds = {f"r-{index}": 0.01 + index / 100 for index in range(count)}  # better than anything on the landscape
         strategy = self.build(61)
         for name, ms in seeds.items():
             strategy.admit(Candidate(name, f"# {name}"), valid(ms))
