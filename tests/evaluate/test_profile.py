@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from conftest import OPTIONS
+from tests.evaluate.conftest import OPTIONS
 
 from pike.core.codec import decode, encode
 from pike.core.evaluation import Evaluation, EvaluationRequest
