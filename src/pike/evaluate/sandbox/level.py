@@ -61,7 +61,7 @@ class SandboxLevel(Protocol):
 
     @property
     def name(self) -> str:
-        """The word that `--sandbox` takes."""
+        """The word that `evaluate.sandbox` takes."""
         ...
 
     @property
