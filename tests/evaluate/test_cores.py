@@ -51,6 +51,17 @@ def test_both_sides_take_one_seat_in_turn_the_judge_another_and_everybody_gets_u
     assert where[101][-1] == where[102][-1] == where[0][-1] == set(range(8))
 
 
+def test_a_side_that_died_is_left_to_the_next_call_to_find(machine, monkeypatch):
+    def gone(task, cpus):
+        if task == 102:
+            raise ProcessLookupError(task)
+
+    monkeypatch.setattr(os, "sched_setaffinity", gone)
+    sides = [SimpleNamespace(child=SimpleNamespace(speaker=lambda pid=pid: pid)) for pid in (101, 102)]
+    with cores.seating(*sides) as sit:
+        sit()
+
+
 @needs_two
 def test_all_threads_of_a_tree_are_moved():
     one = frozenset([min(os.sched_getaffinity(0))])

@@ -72,22 +72,30 @@ def seating(reference: Runner, candidate: Runner) -> Iterator[Callable[[], None]
     earlier run wherever they did. Where the judge has two CPUs or fewer, nobody is moved.
     """
     speakers = [side.child.speaker() for side in (reference, candidate)]
-    before = [frozenset(os.sched_getaffinity(task)) for task in (*speakers, 0)]
+    before = [_cpus_of(task) for task in (*speakers, 0)]
     common = sorted(before[0] & before[1])
     chance = random.SystemRandom()
 
     def sit() -> None:
         seat = chance.choice(common)
         for task in speakers:
-            os.sched_setaffinity(task, {seat})
+            with contextlib.suppress(ProcessLookupError):  # the next call finds out that it died, and says how
+                os.sched_setaffinity(task, {seat})
         os.sched_setaffinity(0, before[2] - {seat})
 
     try:
         yield sit if len(common) > 1 and len(before[2]) > 2 else lambda: None
     finally:
         for task, cpus in zip((*speakers, 0), before, strict=True):
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # gone, or its CPUs were not known
                 os.sched_setaffinity(task, cpus)
+
+
+def _cpus_of(task: int) -> frozenset[int]:
+    try:
+        return frozenset(os.sched_getaffinity(task))
+    except ProcessLookupError:
+        return frozenset()
 
 
 def share(threads: int, place: int = 0) -> Share | None:
