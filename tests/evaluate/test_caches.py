@@ -1,5 +1,6 @@
 """Kept compile caches: given back to the same candidate only, unchanged only, and bounded."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from pike.core.evaluation import Status
 from pike.evaluate.caches import Caches
 from pike.evaluate.environment import KEPT_CACHES
 from pike.evaluate.launch import remove
+from pike.evaluate.nursery import Nursery
 from pike.evaluate.sandbox import LEVELS
 from pike.evaluate.watch import TooDeep, bytes_below
 
@@ -120,6 +122,23 @@ for name in ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DI
             str(again)
         ] * 3
         assert [told[name] for name in ("TMPDIR", "CUDA_CACHE_PATH", "HOME")] == ["False"] * 3
+
+
+def test_a_full_disk_costs_the_caches_and_not_the_verdict(monkeypatch):
+    nursery = Nursery()
+    try:
+        nursery._caches.lend("a")
+        (nursery._caches.place / "triton" / "kernel").write_bytes(b"x")
+        with monkeypatch.context() as patch:
+            patch.setattr("pike.evaluate.caches.os.rename", full_disk)
+            nursery.take_back(keep=True)
+        assert not nursery._caches.lend("a")
+    finally:
+        nursery.close()
+
+
+def full_disk(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_who_stumbles_over_what_it_left_is_tried_again_without_it(verdict, rewrite):

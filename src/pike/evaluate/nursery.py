@@ -72,7 +72,8 @@ class Nursery:
 
     def take_back(self, keep: bool) -> None:
         """After the child that was taken is dead: keep its caches for the next time, or not."""
-        self._caches.take_back(keep)
+        with contextlib.suppress(OSError):  # a full disk costs what was to be kept, never a verdict
+            self._caches.take_back(keep)
 
     def close(self) -> None:
         """Kill the spare and remove all caches."""
