@@ -1,7 +1,9 @@
 """Where problems come from: KernelBench-format files, suites, importable callables and live modules."""
 
+from pike.tasks.loaders import load_suite, suite_of
+from pike.tasks.loaders.shipped import names as suites
 from pike.tasks.modules import from_module
-from pike.tasks.resolve import resolve
-from pike.tasks.shipped import in_suite, suites
+from pike.tasks.resolve import in_suite, resolve
+from pike.tasks.suite import Entry, Suite
 
-__all__ = ["from_module", "in_suite", "resolve", "suites"]
+__all__ = ["Entry", "Suite", "from_module", "in_suite", "load_suite", "resolve", "suite_of", "suites"]

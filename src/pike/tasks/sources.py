@@ -36,8 +36,37 @@ def from_file(path: Path, *, id: str = "", name: str = "") -> Task:
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"Task file {path} cannot be read: {error}") from error
     check(source, str(path))
-    words = path.stem.replace("_", " ").replace("-", " ")
-    return Task(id or path.stem, name or words, TaskKind.SOURCE, source, str(path.resolve()), None, _siblings(path))
+    return Task(
+        id or path.stem, name or _words(path.stem), TaskKind.SOURCE, source, str(path.resolve()), None, _siblings(path)
+    )
+
+
+def from_text(source: str, *, id: str, origin: str) -> Task:
+    """The task in a KernelBench-format text that lies in no file.
+
+    Args:
+        source: the text.
+        id: the task's id.
+        origin: where the text came from, for people.
+
+    Raises:
+        UserError: it does not parse, or lacks a definition.
+    """
+    check(source, origin)
+    return Task(id, _words(id.rpartition("/")[2]), TaskKind.SOURCE, source, origin)
+
+
+def looks_like_a_task(path: Path) -> bool:
+    """Whether a file mentions what a task defines, so that other files in a folder are not taken for broken tasks."""
+    try:
+        source = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+    return not path.name.startswith("_") and "class Model" in source and "get_inputs" in source
+
+
+def _words(stem: str) -> str:
+    return stem.replace("_", " ").replace("-", " ")
 
 
 def check(source: str, origin: str) -> None:

@@ -13,6 +13,7 @@ BATCH = 2
 TOKENS = 512
 WIDTH = 512
 HEADS = 8
+SMALL = {"TOKENS": 512, "WIDTH": 32, "HEADS": 4}
 
 
 class Model(nn.Module):
@@ -31,11 +32,6 @@ class Model(nn.Module):
         self.bias = nn.Parameter(torch.randn(heads, 2 * tokens - 1))
         positions = torch.arange(tokens)
         self.register_buffer("distance", positions[:, None] - positions[None, :] + tokens - 1)
-        for linear in (self.query, self.key, self.value, self.out):
-            nn.init.normal_(linear.weight, 0.0, math.sqrt(2.0 / width))
-        nn.init.normal_(self.out.bias, 0.0, 0.1)
-        nn.init.uniform_(self.norm.weight, 0.5, 1.5)
-        nn.init.normal_(self.norm.bias, 0.0, 0.2)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, tokens, width) to the same shape."""
@@ -50,6 +46,15 @@ class Model(nn.Module):
         y = torch.matmul(torch.softmax(scores, dim=-1), v)
         branch: torch.Tensor = self.out(y.permute(0, 2, 1, 3).reshape(batch, tokens, width))
         return x + branch
+
+
+def initialise(model: Model) -> None:
+    """Weights that keep the branch of order one and make attention peaked."""
+    for linear in (model.query, model.key, model.value, model.out):
+        nn.init.normal_(linear.weight, 0.0, math.sqrt(2.0 / linear.in_features))
+    nn.init.normal_(model.out.bias, 0.0, 0.1)
+    nn.init.uniform_(model.norm.weight, 0.5, 1.5)
+    nn.init.normal_(model.norm.bias, 0.0, 0.2)
 
 
 def get_inputs() -> list[torch.Tensor]:

@@ -13,6 +13,7 @@ BATCH = 1
 TOKENS = 1024
 WIDTH = 192
 HEADS = 6
+SMALL = {"TOKENS": 512, "WIDTH": 32, "HEADS": 4}
 
 
 class CausalAttention(nn.Module):
@@ -60,7 +61,6 @@ class Model(nn.Module):
         self.attention = CausalAttention(width, heads, tokens)
         self.norm2 = nn.LayerNorm(width)
         self.perceptron = nn.Sequential(nn.Linear(width, 4 * width), TanhGelu(), nn.Linear(4 * width, width))
-        initialise(self)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, tokens, width) to the same shape."""

@@ -15,6 +15,7 @@ CLASSES = 1000
 CALIBRATION_IMAGES = 4
 STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 """Rows of (expansion, output channels, blocks, stride of the first block)."""
+SMALL = {"IMAGE": 32, "CLASSES": 10, "STAGES": ((1, 8, 1, 1), (2, 8, 2, 2))}
 
 
 class ConvNorm(nn.Sequential):
@@ -66,8 +67,6 @@ class Model(nn.Module):
         layers.append(ConvNorm(channels_in, head, 1))
         self.features = nn.Sequential(*layers)
         self.classifier = nn.Linear(head, classes)
-        initialise(self)
-        calibrate(self)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Images (batch, 3, 224, 224) to logits (batch, classes)."""
@@ -76,7 +75,7 @@ class Model(nn.Module):
 
 
 def initialise(model: nn.Module) -> None:
-    """He weights and batch-norm scales that differ per channel, drawn from the global generator."""
+    """He weights, batch-norm scales that differ per channel, statistics measured on calibration images."""
     for module in model.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
             nn.init.normal_(module.weight, 0.0, math.sqrt(2.0 / module.weight[0].numel()))
@@ -85,25 +84,24 @@ def initialise(model: nn.Module) -> None:
         elif isinstance(module, nn.BatchNorm2d):
             nn.init.uniform_(module.weight, 0.5, 1.5)
             nn.init.normal_(module.bias, 0.0, 0.2)
+    calibrate(model, draw_images(CALIBRATION_IMAGES))
 
 
-def calibrate(model: nn.Module) -> None:
-    """Set the batch-norm statistics to those of a fixed calibration batch."""
-    images = draw_images(CALIBRATION_IMAGES, torch.Generator().manual_seed(7))
+def calibrate(model: nn.Module, images: torch.Tensor) -> None:
+    """Set the statistics of every batch norm to those of one pass over `images`; leaves the model in training mode."""
     norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
     for norm in norms:
         norm.momentum = None
-    with torch.no_grad():
-        model(images)
+    model.train()(images)
     for norm in norms:
         norm.momentum = 0.1
 
 
-def draw_images(count: int, generator: torch.Generator | None = None) -> torch.Tensor:
+def draw_images(count: int) -> torch.Tensor:
     """Noise whose mean and contrast differ per image and channel, so that pooled features differ too."""
-    contrast = 0.5 + torch.rand(count, 3, 1, 1, generator=generator)
-    brightness = torch.randn(count, 3, 1, 1, generator=generator)
-    return torch.randn(count, 3, IMAGE, IMAGE, generator=generator) * contrast + brightness
+    contrast = 0.5 + torch.rand(count, 3, 1, 1)
+    brightness = torch.randn(count, 3, 1, 1)
+    return torch.randn(count, 3, IMAGE, IMAGE) * contrast + brightness
 
 
 def get_inputs() -> list[torch.Tensor]:

@@ -13,6 +13,8 @@ from torch import nn
 BATCH = 2
 IMAGE = 224
 CLASSES = 1000
+WIDTHS = (64, 128, 256, 512)
+SMALL = {"IMAGE": 32, "CLASSES": 10, "WIDTHS": (8, 16)}
 CALIBRATION_IMAGES = 4
 
 
@@ -40,7 +42,7 @@ class BasicBlock(nn.Module):
 class Model(nn.Module):
     """The network: stem, four stages of two blocks, average pooling, classifier."""
 
-    def __init__(self, classes: int = CLASSES, widths: tuple[int, ...] = (64, 128, 256, 512)) -> None:
+    def __init__(self, classes: int = CLASSES, widths: tuple[int, ...] = WIDTHS) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(3, widths[0], 7, 2, 3, bias=False)
         self.bn1 = nn.BatchNorm2d(widths[0])
@@ -53,8 +55,6 @@ class Model(nn.Module):
             channels_in = channels
         self.blocks = nn.Sequential(*blocks)
         self.classifier = nn.Linear(channels_in, classes)
-        initialise(self)
-        calibrate(self)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Images (batch, 3, 224, 224) to logits (batch, classes)."""
@@ -65,7 +65,7 @@ class Model(nn.Module):
 
 
 def initialise(model: nn.Module) -> None:
-    """He weights and batch-norm scales that differ per channel, drawn from the global generator."""
+    """He weights, batch-norm scales that differ per channel, statistics measured on calibration images."""
     for module in model.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
             nn.init.normal_(module.weight, 0.0, math.sqrt(2.0 / module.weight[0].numel()))
@@ -74,25 +74,24 @@ def initialise(model: nn.Module) -> None:
         elif isinstance(module, nn.BatchNorm2d):
             nn.init.uniform_(module.weight, 0.5, 1.5)
             nn.init.normal_(module.bias, 0.0, 0.2)
+    calibrate(model, draw_images(CALIBRATION_IMAGES))
 
 
-def calibrate(model: nn.Module) -> None:
-    """Set the batch-norm statistics to those of a fixed calibration batch."""
-    images = draw_images(CALIBRATION_IMAGES, torch.Generator().manual_seed(7))
+def calibrate(model: nn.Module, images: torch.Tensor) -> None:
+    """Set the statistics of every batch norm to those of one pass over `images`; leaves the model in training mode."""
     norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
     for norm in norms:
         norm.momentum = None
-    with torch.no_grad():
-        model(images)
+    model.train()(images)
     for norm in norms:
         norm.momentum = 0.1
 
 
-def draw_images(count: int, generator: torch.Generator | None = None) -> torch.Tensor:
+def draw_images(count: int) -> torch.Tensor:
     """Noise whose mean and contrast differ per image and channel, so that pooled features differ too."""
-    contrast = 0.5 + torch.rand(count, 3, 1, 1, generator=generator)
-    brightness = torch.randn(count, 3, 1, 1, generator=generator)
-    return torch.randn(count, 3, IMAGE, IMAGE, generator=generator) * contrast + brightness
+    contrast = 0.5 + torch.rand(count, 3, 1, 1)
+    brightness = torch.randn(count, 3, 1, 1)
+    return torch.randn(count, 3, IMAGE, IMAGE) * contrast + brightness
 
 
 def get_inputs() -> list[torch.Tensor]:
