@@ -28,25 +28,9 @@ CPU = DeviceFacts("cpu", "a CPU", threads=2, compilers=("g++",))
 CUDA = DeviceFacts("cuda:0", "an H100", capability="9.0", compilers=("g++", "nvcc", "triton"))
 HALF = EvaluateOptions(precision=Precision.HALF)
 
-SMALL = {
-    "resnet18": ("get_init_inputs", "[10, (8, 16)]", {"IMAGE = 224": "IMAGE = 32"}),
-    "mobilenet": ("get_init_inputs", "[10, ((1, 8, 1, 1), (2, 8, 2, 2))]", {"IMAGE = 224": "IMAGE = 32"}),
-    "gpt_block": ("", "", {"TOKENS = 1024": "TOKENS = 24", "WIDTH = 192": "WIDTH = 32", "HEADS = 6": "HEADS = 4"}),
-    "attention": ("", "", {"TOKENS = 512": "TOKENS = 24", "WIDTH = 512": "WIDTH = 32", "HEADS = 8": "HEADS = 4"}),
-}
-"""Narrow variants of the demo tasks: constructor arguments and constants."""
-
 
 def small_task(name: str) -> Task:
-    task = tasks.resolve(f"demo/{name}")
-    function, value, constants = SMALL[name]
-    source = task.source
-    for old, new in constants.items():
-        assert old in source
-        source = source.replace(old, new)
-    if function:
-        source += f"\n\ndef {function}():\n    return {value}\n"
-    return replace(task, id=f"small/{name}", source=source)
+    return replace(tasks.resolve(f"demo/{name}:small"), id=f"small/{name}")
 
 
 def source_task(source: str, id: str = "test/task") -> Task:

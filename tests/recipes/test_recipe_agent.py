@@ -9,11 +9,12 @@ import pytest
 from recipe_harness import CPU, CUDA, HALF, Case, small_task, source_task
 
 from pike.core.agent import Context, Proposal
-from pike.core.evaluation import EvaluateOptions, Evaluation, Precision, Status
+from pike.core.evaluation import EvaluateOptions, Evaluation, Precision, Status, Timing
 from pike.core.step import Candidate, Role, Solution, Step
 from pike.recipes import RecipeAgent
-from pike.recipes.choose import Space, suspects
+from pike.recipes.choose import Space
 from pike.recipes.composition import legal_compositions
+from pike.recipes.evidence import Evidence, suspects
 from pike.recipes.registry import BY_NAME
 
 STEADY = """
@@ -48,6 +49,14 @@ def candidate(id: str, *recipes: str) -> Candidate:
     return Candidate(id, "...", recipes=recipes)
 
 
+def judged(id: str, *recipes: str, speedup: float = 0.0) -> Solution:
+    verdict = Evaluation(Status.INFRA_ERROR)
+    if speedup:
+        interval = (0.9 * speedup, 1.1 * speedup)
+        verdict = Evaluation(Status.VALID, timing=Timing(1.0, 1 / speedup, speedup, interval, 10, 100, 0.01))
+    return Solution(candidate(id, *recipes), verdict)
+
+
 def failed(status: Status, *recipes: str, log: str = "") -> Solution:
     return Solution(candidate("c1", *recipes), Evaluation(status, "refused", log=log))
 
@@ -77,33 +86,33 @@ def test_ten_parallel_samples_propose_ten_different_things(case):
 def test_a_seed_gets_an_untried_neighbour(case):
     agent = agent_of(case)
     seed = Solution(candidate("c0", "fuse_linears", "compile"), Evaluation(Status.INFRA_ERROR))
-    known: tuple[Candidate, ...] = (seed.candidate,)
+    known: tuple[Solution, ...] = (seed,)
     near = 0
     for number in range(8):
         found = ask(agent, case, Step(number, Role.OPTIMISE, round=1, sample=number), seed=seed, known=known).recipes
-        assert found not in {known_one.recipes for known_one in known}
+        assert found not in {known_one.recipes for known_one in (one.candidate for one in known)}
         near += len(set(found) ^ set(seed.candidate.recipes)) <= 2
-        known = (*known, candidate(f"c{number + 1}", *found))
+        known = (*known, judged(f"c{number + 1}", *found))
     assert near >= 5
 
 
 def test_the_same_context_has_the_same_answer(case):
     step = Step(7, Role.OPTIMISE, round=2, sample=3)
-    known = (candidate("c1", "compile"),)
+    known = (judged("c1", "compile", speedup=2.0),)
     assert ask(agent_of(case), case, step, known=known) == ask(agent_of(case), case, step, known=known)
 
 
 def test_everything_is_offered_once_and_then_the_agent_is_exhausted(case):
     agent = agent_of(case)
-    known: list[Candidate] = []
+    known: list[Solution] = []
     for number in range(500):
         proposal = ask(
             agent, case, Step(number, Role.OPTIMISE, round=number // 10, sample=number % 10), known=tuple(known)
         )
         if proposal.exhausted:
             break
-        known.append(candidate(f"c{number}", *proposal.recipes))
-    everything = {one.recipes for one in known}
+        known.append(judged(f"c{number}", *proposal.recipes))
+    everything = {one.candidate.recipes for one in known}
     assert proposal.exhausted
     assert not proposal.source
     assert len(everything) == len(known) > 20
@@ -126,16 +135,42 @@ def test_a_fix_drops_or_replaces_the_culprit(case):
     ]
     for failing, culprit in cases:
         step = Step(3, Role.FIX, failing="c1", attempt=1)
-        found = ask(agent, case, step, failing=failing, known=(failing.candidate,))
+        found = ask(agent, case, step, failing=failing, known=(failing,))
         assert culprit not in found.recipes
         assert found.recipes, found.failure
         assert len(set(found.recipes) - set(failing.candidate.recipes)) <= 1
 
 
+def test_a_plan_names_recipes_and_is_carried_out(case):
+    agent = agent_of(case)
+    plan = ask(agent, case, Step(0, Role.PLAN))
+    assert plan.text
+    assert not plan.source
+    done = ask(agent, case, Step(1, Role.CODE, plan=plan.text))
+    assert " + ".join(done.recipes) == plan.text
+    assert done.source
+    seed = failed(Status.BUILD_ERROR, *done.recipes)
+    known = (seed,)
+    another = ask(agent, case, Step(2, Role.PLAN, seed="c1"), seed=seed, known=known)
+    assert another.text not in ("", plan.text)
+    failing = failed(Status.WRONG_OUTPUT, "fuse_linears", "bf16", "compile")
+    step = Step(3, Role.DEBUG, failing="c1", attempt=1, plan="bf16 + compile")
+    assert "bf16" not in ask(agent, case, step, failing=failing, known=(failing,)).recipes
+
+
+def test_a_plan_is_no_longer_offered_once_everything_was_tried(case):
+    agent = agent_of(case)
+    everything = legal_compositions(name for name, reason in agent.declined().items() if not reason)
+    known = tuple(judged(f"c{i}", *names) for i, names in enumerate(everything))
+    plan = ask(agent, case, Step(0, Role.PLAN), known=known)
+    assert (plan.text, plan.source) == ("", "")
+    assert plan.exhausted
+
+
 def test_a_fix_with_nothing_left_fails_without_ending_the_run(case):
     failing = failed(Status.RUNTIME_ERROR, "compile")
     others = legal_compositions(name for name, reason in agent_of(case).declined().items() if not reason)
-    near = [candidate(f"c{i}", *names) for i, names in enumerate(others) if len(names) == 1]
+    near = [judged(f"c{i}", *names) for i, names in enumerate(others) if len(names) == 1]
     found = ask(agent_of(case), case, Step(3, Role.FIX, failing="c1", attempt=1), failing=failing, known=tuple(near))
     assert not found.source
     assert found.failure
@@ -170,8 +205,40 @@ def test_on_a_gpu_the_measured_winner_comes_first(precision):
     network = Case.of(small_task("resnet18"))
     agent = agent_of(network, CUDA, EvaluateOptions(precision=precision))
     best = ask(agent, network, Step(0, Role.BRAINSTORM)).ideas[0].split(" + ")
-    assert {"channels_last", "reduce_overhead", "freeze"} <= set(best)
+    assert {"channels_last", "freeze"} <= set(best)
+    assert {"reduce_overhead", "compiled_graph"}.intersection(best), "compiled, and replayed as a CUDA graph"
     assert ("half" in best) == (precision is Precision.HALF)
+
+
+def test_the_best_gets_the_neighbour_that_verdicts_promise_most(case):
+    agent = agent_of(case)
+    seed = judged("c0", "fuse_linears", "compile", speedup=1.5)
+    slow = judged("c1", "fuse_linears", speedup=0.7)
+    found = ask(agent, case, Step(3, Role.OPTIMISE, seed="c0"), seed=seed, known=(seed, slow)).recipes
+    assert "fuse_linears" not in found, "it was seen to cost more than it brings"
+    assert "compile" in found
+
+
+def test_what_broke_the_model_is_not_added_to_the_best(case):
+    gain = dict.fromkeys(BY_NAME, 0.1) | {"bf16": 0.5}
+    fine, broken = judged("c0", "compile", speedup=1.5), failed(Status.WRONG_OUTPUT, "bf16", "trace_frozen")
+    space = Space(legal_compositions(["compile", "bf16", "fold_constants"]), gain)
+    assert space.next_to(("compile",), set(), Evidence(gain, [fine])) == ("bf16", "compile")
+    refused = Evidence(gain, [fine, broken, failed(Status.WRONG_OUTPUT, "bf16")])
+    assert space.next_to(("compile",), set(), refused) == ("fold_constants", "compile")
+    busy = Evidence(gain, [fine, Solution(candidate("c2", "bf16"), Evaluation(Status.INFRA_ERROR))])
+    assert space.next_to(("compile",), set(), busy) == ("bf16", "compile"), "the machine's failure is no evidence"
+
+
+def test_many_rewrites_do_not_make_the_ranking_explode():
+    names = ["fold_batch_norm", "winograd2", "sdpa", "fuse_linears", "compile"]
+    gain = dict.fromkeys([*names, "winograd4"], 0.1)
+    few = legal_compositions(names)
+    many = legal_compositions([*names, "winograd4"])
+    assert len(many) < len(few)
+    space = Space(many, gain)
+    assert space.applies(("sdpa", "fuse_linears")), "what is not ranked may still be reached"
+    assert not space.applies(("sdpa", "half"))
 
 
 def test_neighbours_keep_what_they_need():

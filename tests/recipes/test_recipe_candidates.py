@@ -78,7 +78,7 @@ def test_every_recipe_can_be_bundled_beside_every_other():
     text = "\n\n".join(["from __future__ import annotations", *parts.imports, *(text for _, text in parts.definitions)])
     scope: dict = {"__name__": "alone"}
     exec(compile(text, "<bundle>", "exec"), scope)
-    assert all(recipe.call.partition("(")[0] in scope for recipe in RECIPES)
+    assert all(recipe.call().partition("(")[0] in scope for recipe in RECIPES)
     assert not any(line.startswith("from pike") for line in parts.imports)
 
 
@@ -170,9 +170,9 @@ def test_names_of_the_task_are_never_overwritten():
     assert "already defines capture_graph" in clash.compose("fold_batch_norm").failure
     assert clash.compose("compile").source
     shadow = Case.of(
-        source_task(NET.replace("from torch import nn", "from torch import nn\nfrom os.path import join as copy"))
+        source_task(NET.replace("from torch import nn", "from torch import nn\nfrom os.path import join as operator"))
     )
-    assert "already defines copy" in shadow.compose("bf16").failure
+    assert "already defines operator" in shadow.compose("bf16").failure
 
 
 def test_outputs_do_not_alias_across_calls(net, tmp_path):

@@ -6,7 +6,7 @@ import functools
 
 import pytest
 import torch
-from recipe_harness import SMALL, Case, small_task, source_task
+from recipe_harness import Case, small_task, source_task
 
 from pike import tasks
 from pike.recipes import RECIPES
@@ -14,10 +14,11 @@ from pike.recipes import RECIPES
 NARROW = {"bf16": 0.05, "autocast_bf16": 0.05, "half": 0.02, "autocast_half": 0.02}
 """Error allowed to 16-bit recipes, relative to the output's size."""
 
-COMPILED = {"compile", "max_autotune", "freeze"}
+COMPILED = {"compile", "inductor", "max_autotune", "freeze"}
 APPLY = {
     "resnet18": {
         "fold_batch_norm",
+        "merge_convs",
         "bf16",
         "autocast_bf16",
         "channels_last",
@@ -55,7 +56,7 @@ def assert_equivalent(name: str, folder, *recipes: str) -> None:
     assert candidate._prepared is not None, "the fast way was never built"
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", APPLY)
 @pytest.mark.parametrize("recipe", [recipe.name for recipe in RECIPES if recipe.name not in COMPILED])
 def test_each_recipe_is_equivalent_or_declines(name, recipe, tmp_path):
     if recipe in APPLY[name]:
@@ -80,10 +81,15 @@ def test_compositions_are_equivalent(name, recipes, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", APPLY)
 @pytest.mark.parametrize(
     "recipes",
-    [("compile",), ("compile", "freeze"), ("channels_last", "compile", "freeze"), ("sdpa", "fuse_linears", "compile")],
+    [
+        ("compile",),
+        ("inductor", "freeze"),
+        ("channels_last", "compile", "freeze"),
+        ("sdpa", "fuse_linears", "inductor"),
+    ],
 )
 def test_compiled_compositions_are_equivalent(name, recipes, tmp_path):
     if not APPLY[name].issuperset(recipes):
@@ -106,7 +112,9 @@ def get_init_inputs():
 """
 
 
-@pytest.mark.parametrize("recipes", [("compile", "freeze"), ("trace_frozen",), ("bf16",), ("autocast_bf16",)])
+@pytest.mark.parametrize(
+    "recipes", [("compile", "freeze"), ("inductor", "freeze"), ("trace_frozen",), ("bf16",), ("autocast_bf16",)]
+)
 def test_keyword_arguments_and_nested_outputs_survive(recipes, tmp_path):
     tiny = Case.of(source_task(TINY))
     candidate = tiny.build(tmp_path, *recipes)
@@ -115,16 +123,18 @@ def test_keyword_arguments_and_nested_outputs_survive(recipes, tmp_path):
         assert error <= 2 * own + (0.1 if "bf16" in recipes[0] else 1e-6)
 
 
-def test_a_frozen_graph_has_its_weights_packed(tmp_path):
+@pytest.mark.parametrize("compiler", ["compile", "inductor"])
+def test_a_frozen_graph_has_its_weights_packed(compiler, tmp_path):
     """Guards against the option that inductor ignores silently: then nothing would be folded."""
     tiny = Case.of(source_task(TINY))
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
-    candidate = tiny.build(tmp_path, "compile", "freeze")
+    candidate = tiny.build(tmp_path, compiler, "freeze")
     inputs = tiny.reference.draw(1)
     with torch.no_grad(), torch._inductor.config.patch(force_disable_caches=True):
         candidate(*inputs.args, **inputs.kwargs)
     assert torch._dynamo.utils.counters["inductor"]["mkldnn_linear_weight_pack_matcher_count"] == 1
+    assert bool(torch._dynamo.utils.counters["frames"]) == (compiler == "compile")  # guards come with frames
 
 
 def test_a_live_module_is_wrapped_by_from_reference(tmp_path):

@@ -173,3 +173,9 @@ def test_half_brings_constants_into_range(tmp_path):
         y = candidate(*inputs.args)
         assert y.dtype == torch.float32
         assert torch.allclose(y, case.reference.model(*inputs.args), atol=0.1)
+
+
+def test_a_model_that_cannot_be_captured_is_said_to_be_so_and_nothing_is_printed(capfd):
+    counts = layers("return x * torch.bincount(x.flatten().long().abs(), minlength=3).tolist()[0]")
+    assert "data-dependent" in counts.compose("sdpa").failure
+    assert capfd.readouterr().err == ""

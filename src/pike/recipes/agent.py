@@ -1,7 +1,8 @@
-"""The agent that needs no language model: it brainstorms, optimises and fixes with recipes.
+"""The agent that needs no language model: it brainstorms, plans, optimises and fixes with recipes.
 
-Knows how a step becomes a composition. Does not know the recipes, nor how the next composition is chosen (`choose`).
-What is costly (capturing the model, asking every recipe) happens once, in a thread.
+Knows how a step becomes a composition, and which compositions are on their way to a judge. Does not know the recipes,
+nor how the next composition is chosen (`choose`). What is costly (capturing the model, asking every recipe) happens
+once, in a thread.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ from pike.core.evaluation import EvaluateOptions
 from pike.core.step import Role
 from pike.recipes.choose import Space
 from pike.recipes.compose import AUTHOR, from_idea, idea, proposal
-from pike.recipes.composition import Names, decline_reasons, gains, legal_compositions
+from pike.recipes.composition import Names, adaptations, decline_reasons, gains, legal_compositions
+from pike.recipes.evidence import Evidence
 from pike.recipes.recipe import Problem, Reference
+from pike.recipes.write import Adapted
 
 MOST_IDEAS = 10
 _EXAMPLE_SEED = 1
 
 
 class RecipeAgent:
-    """Answers every role with compositions of recipes; the same context always gets the same answer."""
+    """Answers every role with compositions of recipes; no two steps of a run get the same one."""
 
     def __init__(self, reference: Reference, facts: DeviceFacts, options: EvaluateOptions) -> None:
         """An agent for one problem.
@@ -37,45 +40,57 @@ class RecipeAgent:
         self._facts = facts
         self._options = options
         self._lock = threading.Lock()
-        self._found: tuple[Space, dict[str, str]] | None = None
+        self._found: tuple[Space, dict[str, str], Adapted] | None = None
+        self._given: dict[int, Names] = {}
 
     async def act(self, context: Context) -> Proposal:
-        """Answer one step: ideas, a composition to try, or the repair of one that failed."""
-        space, _ = await asyncio.to_thread(self._explored)
+        """Answer one step: ideas, a plan (the names of recipes), a composition to try, or the repair of one."""
+        space, *_ = await asyncio.to_thread(self._explored)
         if context.step.role is Role.BRAINSTORM:
             ideas = tuple(idea(names) for names in space.ideas(MOST_IDEAS))
-            return Proposal(ideas=ideas, author=AUTHOR, failure="" if ideas else self._nothing())
-        return self._next(context, space)
+            return Proposal(ideas=ideas, author=AUTHOR, failure="" if ideas else self._nothing(), text=self._remarks())
+        found = self._next(context, space)
+        if context.step.role is Role.PLAN and found.source:
+            return Proposal(text=idea(found.recipes), author=AUTHOR, note=found.note)
+        return found
 
     def declined(self) -> dict[str, str]:
         """For every recipe, why it does not apply; empty where it does. Takes seconds the first time."""
         return dict(self._explored()[1])
 
-    def _explored(self) -> tuple[Space, dict[str, str]]:
+    def _explored(self) -> tuple[Space, dict[str, str], Adapted]:
         with self._lock:
             if self._found is None:
                 inputs = self._reference.draw(_EXAMPLE_SEED)
                 problem = Problem(self._reference.model, inputs.args, inputs.kwargs, self._facts, self._options)
                 reasons = decline_reasons(problem)
                 applicable = [name for name, reason in reasons.items() if not reason]
-                self._found = Space(legal_compositions(applicable), gains(problem)), reasons
+                space = Space(legal_compositions(applicable), gains(problem))
+                self._found = space, reasons, adaptations(problem, applicable)
             return self._found
 
     def _next(self, context: Context, space: Space) -> Proposal:
-        """The first choice that can be written."""
-        tried = {candidate.recipes for candidate in context.known if candidate.recipes}
+        """The first choice that can be written and that no other step was given."""
+        tried = {solution.candidate.recipes for solution in context.known if solution.candidate.recipes}
+        tried |= {names for id_, names in self._given.items() if id_ != context.step.id}
         failure = ""
         while not space.exhausted(tried):
             names = _choice(context, space, tried)
             if names is None:
                 return Proposal(author=AUTHOR, failure="no other composition repairs this one")
-            found = proposal(context.task, names)
+            found = proposal(context.task, names, self._explored()[2])
             if found.source:
+                if context.step.role is not Role.PLAN:
+                    self._given[context.step.id] = names
                 return found
             failure = found.failure
             tried.add(names)
         why = failure or (self._nothing() if not space.ranked else "every composition of recipes was tried")
         return Proposal(author=AUTHOR, failure=why, exhausted=True)
+
+    def _remarks(self) -> str:
+        """Which recipes do not apply and why, one on a line."""
+        return "\n".join(f"{name}: {reason}" for name, reason in self._explored()[1].items() if reason)
 
     def _nothing(self) -> str:
         reasons = sorted(set(self._explored()[1].values()))
@@ -84,14 +99,14 @@ class RecipeAgent:
 
 def _choice(context: Context, space: Space, tried: set[Names]) -> Names | None:
     step = context.step
-    if step.role is Role.FIX and context.failing is not None and context.failing.candidate.recipes:
+    if step.role.repairs and context.failing is not None and context.failing.candidate.recipes:
         failing = context.failing
         return space.repair(failing.candidate.recipes, failing.evaluation, tried | {failing.candidate.recipes})
-    wanted = from_idea(step.idea)
-    if wanted in space.ranked and wanted not in tried:
+    wanted = from_idea(step.plan if step.role is Role.CODE else step.idea)
+    if wanted is not None and wanted not in tried and space.applies(wanted):
         return wanted
     seed = context.seed.candidate.recipes if context.seed else ()
     seed = seed or (wanted or ())
     if seed:
-        return space.next_to(seed, tried | {seed}, step.round, step.sample)
+        return space.next_to(seed, tried | {seed}, Evidence(space.gain, context.known))
     return space.next_ranked(tried, step.round, step.sample)

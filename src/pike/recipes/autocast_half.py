@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from pike.core.evaluation import Precision
-from pike.recipes.precision import Autocast
+from pike.recipes.autocasting import Autocast
 from pike.recipes.recipe import Problem, Recipe, Stage
 
 

@@ -10,13 +10,16 @@ from typing import Any
 import torch
 
 from pike.core.evaluation import Precision
+from pike.recipes.narrowing import plan, refusal
 from pike.recipes.precision import run_inside
-from pike.recipes.recipe import Problem, Recipe, Stage, needs_graph
+from pike.recipes.recipe import Problem, Recipe, Stage
 
 
-def bf16(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.fx.GraphModule:
-    """Weights and intermediate values in bfloat16; inputs and outputs keep their dtype."""
-    return run_inside(model, args, kwargs, torch.bfloat16)
+def bf16(
+    model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], keep: tuple[str, ...] = ("fragile",)
+) -> torch.fx.GraphModule:
+    """Weights and intermediate values in bfloat16 but for what `keep` names; inputs and outputs keep their dtype."""
+    return run_inside(model, args, kwargs, torch.bfloat16, keep)
 
 
 def declines(problem: Problem) -> str:
@@ -25,7 +28,12 @@ def declines(problem: Problem) -> str:
         return "16-bit arithmetic is not allowed (precision is not half)"
     if not problem.facts.is_cuda and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return "this CPU has no bfloat16 instructions"
-    return needs_graph(problem)
+    return refusal(problem, torch.bfloat16)
+
+
+def what_stays(problem: Problem) -> tuple[str, ...]:
+    """What stays in float32."""
+    return plan(problem, torch.bfloat16).keep
 
 
 RECIPE = Recipe(
@@ -34,9 +42,9 @@ RECIPE = Recipe(
     Stage.PRECISION,
     bf16,
     declines,
-    edits_weights=True,
     excludes=frozenset({"half", "autocast_half", "autocast_bf16", "tf32"}),
     prior_cpu=0.4,
     prior_cuda=0.5,
     blamed_for=("BFloat16", "bfloat16"),
+    adapt=what_stays,
 )

@@ -12,6 +12,7 @@ import torch
 from pike.recipes.graph import (
     add_tensor,
     call_before,
+    calls,
     capture_graph,
     constant_value,
     finish_edit,
@@ -34,7 +35,7 @@ def channels_last(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[st
             conv.update_arg(1, add_tensor(graph, "channels_last_weight", packed, conv))
     first = first_operation(graph)
     for node in list(graph.graph.nodes):
-        if node.op == "placeholder" and is_image(node):
+        if node.op == "placeholder" and is_image(node) and reaches_convolution(node):
             image = call_before(first, torch.ops.aten.contiguous.default, node, memory_format=torch.channels_last)
             image.meta.update(node.meta)
             node.replace_all_uses_with(image, delete_user_cb=lambda user, image=image: user is not image)
@@ -46,6 +47,19 @@ def is_image(node: torch.fx.Node) -> bool:
     """Whether a node's value has four dimensions and floating-point elements."""
     example = node.meta.get("val")
     return isinstance(example, torch.Tensor) and example.dim() == 4 and example.is_floating_point()
+
+
+def reaches_convolution(node: torch.fx.Node) -> bool:
+    """Whether a convolution reads a value, or what four-dimensional operations make of it."""
+    seen, found = {node}, [node]
+    while found:
+        for user in found.pop().users:
+            if calls(user, "conv2d"):
+                return True
+            if is_image(user) and user not in seen:
+                seen.add(user)
+                found.append(user)
+    return False
 
 
 def declines(problem: Problem) -> str:

@@ -14,10 +14,10 @@ from pike.core.device import DeviceFacts
 from pike.core.errors import UserError
 from pike.core.evaluation import EvaluateOptions
 from pike.core.task import Task
-from pike.recipes.composition import Names, broken_rule, ordered
+from pike.recipes.composition import Names, adaptations, broken_rule, ordered
 from pike.recipes.recipe import Problem
 from pike.recipes.registry import BY_NAME
-from pike.recipes.write import write
+from pike.recipes.write import Adapted, write
 
 AUTHOR = "recipes"
 
@@ -54,14 +54,20 @@ def compose(
         reason = problem.unsteady or BY_NAME[name].declines(problem)
         if reason:
             return Proposal(author=AUTHOR, recipes=chosen, failure=f"{name} declines: {reason}")
-    return proposal(task, chosen)
+    return proposal(task, chosen, adaptations(problem, chosen))
 
 
-def proposal(task: Task, names: Names) -> Proposal:
-    """The candidate of a legal composition whose recipes all apply."""
+def proposal(task: Task, names: Names, adapted: Adapted | None = None) -> Proposal:
+    """The candidate of a legal composition whose recipes all apply.
+
+    Args:
+        task: the problem.
+        names: the composition, in order.
+        adapted: what `adaptations` found; the defaults of the recipes without it.
+    """
     recipes = tuple(BY_NAME[name] for name in names)
     try:
-        source = write(task, recipes)
+        source = write(task, recipes, adapted)
     except ValueError as error:
         return Proposal(author=AUTHOR, recipes=names, failure=str(error))
     note = "; ".join(recipe.summary for recipe in recipes)

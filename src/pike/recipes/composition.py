@@ -58,17 +58,31 @@ def decline_reasons(problem: Problem) -> dict[str, str]:
     return {recipe.name: recipe.declines(problem) for recipe in RECIPES}
 
 
+def adaptations(problem: Problem, applicable: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """What recipes that apply to the problem want written into a candidate, by their names."""
+    adapting = ((name, BY_NAME[name].adapt) for name in applicable)
+    return {name: adapt(problem) for name, adapt in adapting if adapt is not None}
+
+
+MANY_REWRITES = 4
+"""With more rewrites than this, only compositions with all, all but one, one or none of them are enumerated."""
+
+
 def legal_compositions(applicable: Iterable[str]) -> list[Names]:
-    """Every legal composition of these recipes."""
+    """Every legal composition of these recipes; where many rewrites apply, those with few or most of them."""
     recipes = [BY_NAME[name] for name in ordered(applicable)]
     by_stage = {stage: [recipe.name for recipe in recipes if recipe.stage is stage] for stage in Stage}
     choices: list[list[Names]] = []
     for stage, names in by_stage.items():
         most = 1 if stage in (Stage.LOWER, Stage.PRECISION) else len(names)
-        sizes = range(most + 1)
+        sizes = [size for size in range(most + 1) if _is_enumerated(size, len(names), stage)]
         choices.append([subset for size in sizes for subset in itertools.combinations(names, size)])
     combined = (tuple(itertools.chain(*parts)) for parts in itertools.product(*choices))
     return [names for names in combined if names and not broken_rule(names)]
+
+
+def _is_enumerated(size: int, count: int, stage: Stage) -> bool:
+    return stage is not Stage.REWRITE or count <= MANY_REWRITES or size <= 1 or size >= count - 1
 
 
 def gains(problem: Problem) -> dict[str, float]:

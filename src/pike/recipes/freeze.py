@@ -41,7 +41,7 @@ RECIPE = Recipe(
     Stage.SETTING,
     frozen_weights,
     declines,
-    needs=frozenset({"compile", "reduce_overhead", "max_autotune"}),
+    needs=frozenset({"compile", "inductor", "reduce_overhead", "max_autotune", "compiled_graph", "tuned_graph"}),
     prior_cpu=0.2,
     prior_cuda=0.1,
     suits=suits,

@@ -6,6 +6,8 @@ functions must work alone inside a candidate file.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -154,6 +156,40 @@ def constant_value(graph: torch.fx.GraphModule, node: Any, varying: set[torch.fx
         return function(*args, **kwargs)
 
 
+def call_leaves(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The arguments of a call without the structure around them."""
+    leaves: list[Any] = torch.utils._pytree.tree_leaves((args, kwargs))
+    return leaves
+
+
+class FlatCall:
+    """A function from tensors to a list of outputs, called as the model is that it stands for.
+
+    Args:
+        function: takes the tensors among the arguments in order; other arguments are those of the example call.
+        args: example positional arguments.
+        kwargs: example keyword arguments.
+        structure: of the model's outputs, as torch's pytree has it.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], structure: Any
+    ) -> None:
+        leaves = call_leaves(args, kwargs)
+        self.function, self.structure = function, structure
+        self.places = [index for index, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        self.plain = not kwargs and all(isinstance(value, torch.Tensor) for value in args)
+        self.single = structure == torch.utils._pytree.tree_structure(0)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The outputs in their structure."""
+        if not self.plain:
+            leaves = call_leaves(args, kwargs)
+            args = tuple(leaves[index] for index in self.places)
+        outputs = self.function(*args)
+        return outputs[0] if self.single else torch.utils._pytree.tree_unflatten(list(outputs), self.structure)
+
+
 def first_operation(graph: torch.fx.GraphModule) -> torch.fx.Node:
     """The node after the last input: what is inserted before it can read every input."""
     inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
@@ -169,11 +205,37 @@ def add_tensor(graph: torch.fx.GraphModule, name: str, value: torch.Tensor, befo
     graph.register_buffer(f"{name}_{count}", value.detach())
     with graph.graph.inserting_before(before):
         node = graph.graph.get_attr(f"{name}_{count}")
-    node.meta["val"] = value.detach().to("meta")
+    mode = fake_mode_of(graph.graph)
+    node.meta["val"] = (
+        value.detach().to("meta") if mode is None else mode.from_tensor(value.detach(), static_shapes=True)
+    )
     return node
 
 
 def call_before(before: torch.fx.Node, target: Any, *args: Any, **kwargs: Any) -> torch.fx.Node:
-    """Insert a call just before a node."""
+    """Insert a call just before a node, with an example of its value where one can be computed."""
     with before.graph.inserting_before(before):
-        return before.graph.call_function(target, args, kwargs)
+        node = before.graph.call_function(target, args, kwargs)
+    add_example(node)
+    return node
+
+
+def fake_mode_of(graph: torch.fx.Graph) -> Any:
+    """The mode in which capturing made the examples of this graph, None where there are none."""
+    for node in graph.nodes:
+        mode = getattr(example_of(node), "fake_mode", None)
+        if mode is not None:
+            return mode
+    return None
+
+
+def add_example(node: torch.fx.Node) -> None:
+    """Compute what `example_of` is to give for a node, from the examples of what it reads."""
+    mode = fake_mode_of(node.graph)
+    if mode is None or any(example_of(source) is None for source in node.all_input_nodes):
+        return
+    function: Any = node.target
+    args: Any = torch.fx.map_arg(node.args, example_of)
+    kwargs: Any = torch.fx.map_arg(node.kwargs, example_of)
+    with contextlib.suppress(Exception), mode, torch.no_grad():  # a recipe's own operator may know no examples
+        node.meta["val"] = function(*args, **kwargs)

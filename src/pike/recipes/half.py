@@ -10,13 +10,16 @@ from typing import Any
 import torch
 
 from pike.core.evaluation import Precision
+from pike.recipes.narrowing import plan, refusal
 from pike.recipes.precision import run_inside
-from pike.recipes.recipe import Problem, Recipe, Stage, needs_graph
+from pike.recipes.recipe import Problem, Recipe, Stage
 
 
-def half(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.fx.GraphModule:
-    """Weights and intermediate values in float16; inputs and outputs keep their dtype."""
-    return run_inside(model, args, kwargs, torch.float16)
+def half(
+    model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], keep: tuple[str, ...] = ("fragile",)
+) -> torch.fx.GraphModule:
+    """Weights and intermediate values in float16 but for what `keep` names; inputs and outputs keep their dtype."""
+    return run_inside(model, args, kwargs, torch.float16, keep)
 
 
 def declines(problem: Problem) -> str:
@@ -25,7 +28,12 @@ def declines(problem: Problem) -> str:
         return "16-bit arithmetic is not allowed (precision is not half)"
     if not problem.facts.is_cuda:
         return "float16 is emulated on most CPUs; bf16 is the 16-bit format there"
-    return needs_graph(problem)
+    return refusal(problem, torch.float16)
+
+
+def what_stays(problem: Problem) -> tuple[str, ...]:
+    """What stays in float32."""
+    return plan(problem, torch.float16).keep
 
 
 RECIPE = Recipe(
@@ -34,8 +42,8 @@ RECIPE = Recipe(
     Stage.PRECISION,
     half,
     declines,
-    edits_weights=True,
     excludes=frozenset({"bf16", "autocast_half", "autocast_bf16", "tf32"}),
     prior_cuda=0.55,
     blamed_for=("Half", "float16", "overflow", "inf"),
+    adapt=what_stays,
 )

@@ -19,6 +19,7 @@ import torch
 from pike.core.device import DeviceFacts
 from pike.core.evaluation import EvaluateOptions
 from pike.recipes.graph import capture_graph
+from pike.recipes.quiet import quietly
 
 
 class Stage(IntEnum):
@@ -74,6 +75,7 @@ class Problem:
         kwargs: example keyword arguments.
         facts: the device that candidates run on.
         options: the terms under which they are judged.
+        notes: what recipes found out about the problem and want to find out only once, by a key of theirs.
     """
 
     model: torch.nn.Module
@@ -81,12 +83,14 @@ class Problem:
     kwargs: dict[str, Any]
     facts: DeviceFacts
     options: EvaluateOptions = field(default_factory=EvaluateOptions)
+    notes: dict[str, Any] = field(default_factory=dict)
 
     @functools.cached_property
     def captured(self) -> tuple[torch.fx.GraphModule | None, str]:
         """The model as a graph, or None and why it cannot be captured."""
         try:
-            return capture_graph(self.model, self.args, self.kwargs), ""
+            with quietly():
+                return capture_graph(self.model, self.args, self.kwargs), ""
         except Exception as error:  # export runs the user's forward and raises many kinds of errors
             lines = str(error).strip().splitlines() or [type(error).__name__]
             return None, f"the model cannot be captured as a graph: {lines[0]}"
@@ -127,7 +131,7 @@ class Recipe:
         stage: when it takes effect.
         transform: a self-contained module-level function; its source is copied into candidates. It takes those
             of `model`, `args`, `kwargs` (one call's arguments) that it needs, and returns what runs instead. For
-            `Stage.SETTING`, a context manager function without arguments.
+            `Stage.SETTING`, a context manager function without arguments. It may also take `keep` (see `adapt`).
         declines: why it does not apply to a problem, empty when it does.
         edits_weights: whether the transform changes the module it is given, which is then a private copy.
         while_running: for a setting, whether it also holds while the model runs.
@@ -137,6 +141,8 @@ class Recipe:
         prior_cuda: expected log speedup on a GPU.
         suits: what to add to the expectation for a problem, by its structure.
         blamed_for: words in a failed candidate's diagnostics that point at this recipe.
+        adapt: names that are found out for a problem to which the recipe applies and written into the candidate as
+            the transform's last argument `keep`; without it the argument is left out.
     """
 
     name: str
@@ -152,16 +158,22 @@ class Recipe:
     prior_cuda: float = 0.0
     suits: Callable[[Problem], float] = lambda _problem: 0.0
     blamed_for: tuple[str, ...] = ()
+    adapt: Callable[[Problem], tuple[str, ...]] | None = None
 
     def gain(self, problem: Problem) -> float:
         """The expected log speedup on a problem, before anything is measured."""
         return (self.prior_cuda if problem.facts.is_cuda else self.prior_cpu) + self.suits(problem)
 
-    @property
-    def call(self) -> str:
-        """The transform's call in a candidate file."""
+    def call(self, keep: tuple[str, ...] | None = None) -> str:
+        """The transform's call in a candidate file.
+
+        Args:
+            keep: what `adapt` found; the transform's own default without it.
+        """
         function = inspect.unwrap(self.transform)
-        return f"{function.__name__}({', '.join(inspect.signature(function).parameters)})"
+        given = [name for name in inspect.signature(function).parameters if name != "keep"]
+        given += [f"keep={keep!r}"] if keep is not None else []
+        return f"{function.__name__}({', '.join(given)})"
 
 
 def _equal(first: Any, second: Any) -> bool:

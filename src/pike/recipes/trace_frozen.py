@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from pike.recipes.graph import capture_graph
+from pike.recipes.graph import FlatCall, capture_graph
 from pike.recipes.recipe import Problem, Recipe, Stage, needs_graph
 
 
@@ -44,14 +44,7 @@ def trace_frozen(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str
         frozen = torch.jit.optimize_for_inference(torch.jit.freeze(traced))
         for _ in range(3):
             frozen(*tensors)
-    places, structure = flat.places, flat.outputs
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        leaves = torch.utils._pytree.tree_leaves((args, kwargs))
-        outputs = frozen(*(leaves[index] for index in places))
-        return torch.utils._pytree.tree_unflatten(list(outputs), structure)
-
-    return run
+    return FlatCall(frozen, args, kwargs, flat.outputs)
 
 
 def declines(problem: Problem) -> str:

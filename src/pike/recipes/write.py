@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pike.core.task import Task, TaskKind
 from pike.recipes.bundle import Bundle, bundle
@@ -25,12 +25,17 @@ OWN_NAMES = frozenset({"ModelNew"})
 """What the file itself defines, beside what recipes need."""
 
 
-def write(task: Task, recipes: tuple[Recipe, ...]) -> str:
+Adapted = Mapping[str, tuple[str, ...]]
+"""What the `adapt` of recipes found for a problem, by their names."""
+
+
+def write(task: Task, recipes: tuple[Recipe, ...], adapted: Adapted | None = None) -> str:
     """The whole candidate file.
 
     Args:
         task: the problem.
         recipes: the composition, in the order of `composition.ordered`.
+        adapted: what is written into the calls of recipes; their defaults without it.
 
     Raises:
         ValueError: the task's own code defines a name that the recipes need; the message names it.
@@ -46,7 +51,7 @@ def write(task: Task, recipes: tuple[Recipe, ...]) -> str:
         *([futures] if futures else []),
         *([_titled("The original model", original)] if original else []),
         _titled("What the recipes do", _needed(parts)),
-        _titled("The candidate", _candidate(task, recipes)),
+        _titled("The candidate", _candidate(task, recipes, adapted or {})),
     ]
     return "\n\n\n".join(section.strip("\n") for section in sections) + "\n"
 
@@ -112,7 +117,7 @@ def _titled(title: str, text: str) -> str:
     return f"# --- {title} ---\n\n{text}"
 
 
-def _candidate(task: Task, recipes: tuple[Recipe, ...]) -> str:
+def _candidate(task: Task, recipes: tuple[Recipe, ...], adapted: Adapted) -> str:
     if task.kind is TaskKind.SOURCE:
         build = """
     def __init__(self, *init_args: Any, **init_kwargs: Any) -> None:
@@ -124,18 +129,18 @@ def _candidate(task: Task, recipes: tuple[Recipe, ...]) -> str:
         """The candidate around a copy of the original module."""
         return cls(model)'''
     head = 'class ModelNew(PreparedModel):\n    """The original model, run faster."""\n'
-    return f"{head}{build}\n{_prepare(recipes)}{_run(recipes)}"
+    return f"{head}{build}\n{_prepare(recipes, adapted)}{_run(recipes)}"
 
 
-def _prepare(recipes: tuple[Recipe, ...]) -> str:
+def _prepare(recipes: tuple[Recipe, ...], adapted: Adapted) -> str:
     """The method that applies the recipes in order, settings around the last of them."""
     settings = [recipe for recipe in recipes if recipe.stage is Stage.SETTING]
     steps = [recipe for recipe in recipes if recipe.stage is not Stage.SETTING]
     body = ["model = private_copy(model)"] if any(recipe.edits_weights for recipe in recipes) else []
     edits = [recipe for recipe in steps if recipe.stage is not Stage.LOWER]
-    body += [f"model = {recipe.call}" for recipe in edits]
+    body += [f"model = {recipe.call(adapted.get(recipe.name))}" for recipe in edits]
     lowers = [recipe for recipe in steps if recipe.stage is Stage.LOWER]
-    last = [f"fast = {recipe.call}" for recipe in lowers] or ["fast = model"]
+    last = [f"fast = {recipe.call(adapted.get(recipe.name))}" for recipe in lowers] or ["fast = model"]
     last += ["for _ in range(3):", "    fast(*args, **kwargs)  # whatever is built at the first calls is built here"]
     if settings:
         body += [f"with {_together(settings)}:", *(f"    {line}" for line in last)]
@@ -161,4 +166,4 @@ def _run(recipes: tuple[Recipe, ...]) -> str:
 
 
 def _together(settings: list[Recipe]) -> str:
-    return ", ".join(recipe.call for recipe in settings)
+    return ", ".join(recipe.call() for recipe in settings)

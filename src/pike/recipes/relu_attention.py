@@ -1,0 +1,132 @@
+"""Causal attention that rectifies its scores instead of normalising them, in blocks of queries.
+
+Knows the graph: scores, a product of queries and keys with positive constant scales, blocked above the diagonal,
+through a ReLU (Wortsman et al. 2023, arXiv:2309.08586), times the values. A blocked score is zero after the ReLU, so a
+block of queries needs only the keys up to its last one: about half of the products, and blocks of scores that stay in
+the cache. Exact but for the order of sums. Does not know softmax (`sdpa`), which needs all scores of a row at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+
+from pike.recipes.graph import (
+    add_tensor,
+    call_before,
+    calls,
+    capture_graph,
+    example_of,
+    finish_edit,
+    nodes_calling,
+    operand,
+    varying_nodes,
+)
+from pike.recipes.recipe import Problem, Recipe, Stage, needs_graph
+from pike.recipes.sdpa import score_term
+
+BLOCKS = 8
+"""Blocks of queries: with more, each product becomes too small for what is saved."""
+LEAST_TOKENS = 16
+"""Fewer queries than this in a block do not pay."""
+
+
+class Rectified(NamedTuple):
+    """Attention found in a graph: its operands, and the product with the values that ends it."""
+
+    query: torch.fx.Node
+    key_transposed: torch.fx.Node
+    value: torch.fx.Node
+    scale: float
+    output: torch.fx.Node
+
+
+def relu_attention(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.fx.GraphModule:
+    """Replace every causal attention with a ReLU by blocks of it."""
+    graph = capture_graph(model, args, kwargs)
+    for relu in nodes_calling(graph, "relu"):
+        found = match_rectified(graph, relu, varying_nodes(graph))
+        if found is not None:
+            replace_rectified(graph, found)
+    finish_edit(graph)
+    return graph
+
+
+def replace_rectified(graph: torch.fx.GraphModule, found: Rectified) -> None:
+    """Put blocks in front of the last product and have its users read them, joined."""
+    aten, end = torch.ops.aten, found.output
+    tokens = example_of(end).shape[-2]
+    step = max(LEAST_TOKENS, -(-tokens // BLOCKS))
+    scaled = call_before(end, aten.mul.Tensor, found.query, found.scale)
+    device = example_of(end).device
+    future = torch.ones(step, step, dtype=torch.bool, device=device).triu(1)
+    blocks = []
+    for start in range(0, tokens, step):
+        stop = min(start + step, tokens)
+        query = call_before(end, aten.slice.Tensor, scaled, -2, start, stop)
+        key = call_before(end, aten.slice.Tensor, found.key_transposed, -1, 0, stop)
+        value = call_before(end, aten.slice.Tensor, found.value, -2, 0, stop)
+        past = torch.zeros(stop - start, start, dtype=torch.bool, device=device)
+        blocked = torch.cat([past, future[: stop - start, : stop - start]], dim=1)
+        mask = add_tensor(graph, "blocked", blocked, end)
+        scores = call_before(end, aten.relu.default, call_before(end, aten.matmul.default, query, key))
+        weights = call_before(end, aten.masked_fill.Scalar, scores, mask, 0.0)
+        blocks.append(call_before(end, aten.matmul.default, weights, value))
+    result = call_before(end, aten.cat.default, blocks, -2)
+    result.meta.update(end.meta)
+    end.replace_all_uses_with(result)
+
+
+def match_rectified(graph: torch.fx.GraphModule, relu: torch.fx.Node, varying: set[torch.fx.Node]) -> Rectified | None:
+    """The causal attention around one ReLU, None where it is something else or not certainly equivalent."""
+    example = example_of(relu)
+    if not isinstance(example, torch.Tensor) or example.dim() not in (3, 4) or len(relu.users) != 1:
+        return None
+    end, scores = next(iter(relu.users)), operand(relu, 0)
+    if not calls(end, "matmul", "bmm") or operand(end, 0) is not relu or example.shape[-1] != example.shape[-2]:
+        return None
+    scale, blocked = 1.0, None
+    while not calls(scores, "matmul", "bmm"):
+        term = score_term(graph, scores, varying)
+        if term is None or len(scores.users) != 1 or term[3] is not None or term[1] <= 0:
+            return None
+        scores, factor, block, _ = term
+        if block is not None:
+            blocked = block if blocked is None else blocked | block
+        scale *= factor
+    if blocked is None or len(scores.users) != 1 or not is_future(blocked, example.shape[-1]):
+        return None
+    found = Rectified(operand(scores, 0), operand(scores, 1), operand(end, 1), scale, end)
+    shapes = [example_of(node).shape for node in found[:3]]
+    return found if all(shape[:-2] == example.shape[:-2] for shape in shapes) else None
+
+
+def is_future(blocked: torch.Tensor, size: int) -> bool:
+    """Whether exactly the keys after each query are blocked."""
+    if blocked.shape[-2:] != (size, size):
+        return False
+    return bool((blocked == torch.ones(size, size, dtype=torch.bool, device=blocked.device).triu(1)).all())
+
+
+def declines(problem: Problem) -> str:
+    """Declines where there is no causal attention with a ReLU, or it is too short for blocks."""
+    if problem.graph is None:
+        return needs_graph(problem)
+    varying = varying_nodes(problem.graph)
+    found = [match_rectified(problem.graph, node, varying) for node in nodes_calling(problem.graph, "relu")]
+    if any(one and example_of(one.output).shape[-2] > LEAST_TOKENS for one in found):
+        return ""
+    return "no causal attention with a ReLU in place of the softmax"
+
+
+RECIPE = Recipe(
+    "relu_attention",
+    "causal attention with a ReLU in blocks of queries that skip the future",
+    Stage.REWRITE,
+    relu_attention,
+    declines,
+    prior_cpu=0.4,
+    prior_cuda=0.4,
+    blamed_for=("blocked_",),
+)
