@@ -1,14 +1,22 @@
-"""The opponents that a candidate has to beat, each as a candidate file like any other.
+"""The opponents that a candidate has to beat, by name.
 
-Knows how to write eager PyTorch and `torch.compile` as files with a class `ModelNew`, for both shapes of a task. Does
-not know how they are judged (`measure`), and gives them no privilege: a baseline passes the same judge.
+Knows which there are and where each is of use. Does not know how one is written as a candidate (`write`) or judged
+(`measure`), and gives none a privilege: a baseline passes the same judge.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
-from pike.core.task import Task, TaskKind
+
+class Way(Enum):
+    """How a baseline runs the model."""
+
+    EAGER = "eager"
+    COMPILE = "compile"
+    CUDA_GRAPH = "cuda-graph"
+    TENSORRT = "tensorrt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,29 +26,43 @@ class Baseline:
     Attributes:
         name: short and stable, for tables: `eager`, `compile`, `compile:max-autotune`.
         label: what people read.
-        mode: the `mode` of `torch.compile` (its documentation lists them), None for eager execution.
-        needs_cuda: True where the mode does something of its own only on a GPU.
+        mode: the `mode` of `torch.compile` (its documentation lists them), None for the other ways.
+        needs_cuda: True where it does something of its own only on a GPU.
+        way: how it runs the model.
     """
 
     name: str
     label: str
     mode: str | None = None
     needs_cuda: bool = False
+    way: Way = Way.EAGER
 
 
 EAGER = Baseline("eager", "eager PyTorch")
-COMPILE = Baseline("compile", "torch.compile", "default")
+COMPILE = Baseline("compile", "torch.compile", "default", way=Way.COMPILE)
+MAX_AUTOTUNE = Baseline("compile:max-autotune", "torch.compile, max-autotune", "max-autotune", way=Way.COMPILE)
+CUDA_GRAPH = Baseline("cuda-graph", "CUDA graph of eager", needs_cuda=True, way=Way.CUDA_GRAPH)
+TENSORRT = Baseline("tensorrt", "TensorRT (torch-tensorrt)", needs_cuda=True, way=Way.TENSORRT)
 BASELINES: tuple[Baseline, ...] = (
     EAGER,
     COMPILE,
-    Baseline("compile:reduce-overhead", "torch.compile, reduce-overhead", "reduce-overhead", needs_cuda=True),
-    Baseline("compile:max-autotune", "torch.compile, max-autotune", "max-autotune"),
+    Baseline(
+        "compile:reduce-overhead",
+        "torch.compile, reduce-overhead",
+        "reduce-overhead",
+        needs_cuda=True,
+        way=Way.COMPILE,
+    ),
+    MAX_AUTOTUNE,
     Baseline(
         "compile:max-autotune-no-cudagraphs",
         "torch.compile, max-autotune without CUDA graphs",
         "max-autotune-no-cudagraphs",
         needs_cuda=True,
+        way=Way.COMPILE,
     ),
+    CUDA_GRAPH,
+    TENSORRT,
 )
 """Every opponent, the plain ones first."""
 
@@ -48,46 +70,3 @@ BASELINES: tuple[Baseline, ...] = (
 def for_device(is_cuda: bool) -> tuple[Baseline, ...]:
     """The opponents that are distinct on a device: on a CPU the CUDA-graph modes equal their plain forms."""
     return tuple(baseline for baseline in BASELINES if is_cuda or not baseline.needs_cuda)
-
-
-_SOURCE_TAIL = '''
-
-class ModelNew(Model):
-    """{label}."""
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs){compile}
-'''
-
-_MODULE_FILE = '''"""{label} of the live module."""
-
-import torch
-
-
-class ModelNew(torch.nn.Module):
-    """{label}."""
-
-    def __init__(self, model):
-        super().__init__()
-        self.model = model{compile}
-
-    @classmethod
-    def from_reference(cls, model):
-        return cls(model)
-
-    def forward(self, *args, **kwargs):
-        return self.model(*args, **kwargs)
-'''
-
-
-def source(baseline: Baseline, task: Task) -> str:
-    """The candidate file that plays `baseline` on `task`.
-
-    For a `SOURCE` task it is the task's own file with a subclass of `Model`, so that the weights arrive by
-    `load_state_dict`; for a `MODULE` task it wraps the module that `from_reference` is given.
-    """
-    if task.kind is TaskKind.SOURCE:
-        call = "" if baseline.mode is None else f"\n        self.compile(mode={baseline.mode!r})"
-        return task.source.rstrip() + "\n" + _SOURCE_TAIL.format(label=baseline.label, compile=call)
-    call = "" if baseline.mode is None else f"\n        self.model.compile(mode={baseline.mode!r})"
-    return _MODULE_FILE.format(label=baseline.label, compile=call)
