@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from pike.core.evaluation import Status
+from pike.core.evaluation import EvaluationRequest, Status
+from pike.core.task import Task, TaskKind
 from pike.evaluate.caches import Caches
 from pike.evaluate.environment import KEPT_CACHES
 from pike.evaluate.launch import remove
 from pike.evaluate.nursery import Nursery
 from pike.evaluate.sandbox import LEVELS
+from pike.evaluate.trial import cache_owner
 from pike.evaluate.watch import TooDeep, bytes_below
 
 
@@ -152,3 +154,12 @@ def test_a_judge_that_ends_takes_its_caches_along(tmp_path):
     folder = Path(made.place).parent
     made.close()
     assert not folder.exists()
+
+
+def test_caches_are_shared_only_where_whoever_asks_says_so() -> None:
+    def owner(source: str, caches: str = "") -> tuple[str, str]:
+        return cache_owner(EvaluationRequest(Task("t", "t", TaskKind.SOURCE, "", "t.py"), source, caches=caches))
+
+    assert owner("a") != owner("b")
+    assert owner("a", "baseline") == owner("b", "baseline") != owner("b", "other")
+    assert owner("baseline") != owner("a", "baseline"), "no candidate can write itself into shared caches"

@@ -1,13 +1,17 @@
-"""What is particular to a container: the socket in its folder, the keeper of its monitor, the end with its judge.
+"""What is particular to containers: the socket in their folder, the keeper, the engines' own words, their ends.
 
 Everything that it promises is tested with the other levels (`test_sandbox`).
 """
 
+import csv
+import io
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,8 +21,9 @@ import pytest
 from pike.evaluate import processes
 from pike.evaluate.channel import Channel
 from pike.evaluate.child.wire import Command, Reply, Up, WireClosed, receive_down, send_up
-from pike.evaluate.launch import sweep
-from pike.evaluate.sandbox import Container, choose, container, keeper
+from pike.evaluate.launch import Child, ChildPlan, sweep
+from pike.evaluate.sandbox import ENGINES, Bubblewrap, Cell, Container, choose, container, docker, keeper
+from pike.evaluate.sandbox.engine import How, Mount
 
 NONCE = b"n" * 16
 
@@ -48,8 +53,9 @@ def test_a_child_that_ends_before_it_connects_is_gone(channel):
         channel.receive(NONCE, 1, time.monotonic() + 20, lambda: 0.0, lambda: False)
 
 
-def kept(script: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-I", "-S", keeper.__file__, "/bin/sh", "-c", script])
+def kept(script: str, *farewell: str) -> subprocess.Popen[bytes]:
+    words = (str(len(farewell)), *farewell, "/bin/sh", "-c", script)
+    return subprocess.Popen([sys.executable, "-I", "-S", keeper.__file__, *words])
 
 
 @pytest.mark.parametrize(("script", "code"), [("exit 7", 7), ("kill -9 $$", 137)])
@@ -72,26 +78,136 @@ def test_a_keeper_takes_everything_along_that_its_program_left():
         keeping.kill()
 
 
-def test_without_podman_the_next_level_is_taken(monkeypatch):
+def test_a_keeper_says_farewell_when_its_parent_dies_and_only_then(tmp_path):
+    said = tmp_path / "farewell"
+    assert kept("true", "touch", str(said)).wait(timeout=20) == 0
+    assert not said.exists()
+    keeping = kept("sleep 600", "touch", str(said))
+    _until(lambda: _named("sleep", keeping.pid))
+    keeping.terminate()
+    keeping.wait(timeout=20)
+    assert said.exists()
+
+
+def test_the_first_process_of_a_namespace_is_found_from_any_other():
+    if obstacle := Bubblewrap().obstacle():
+        pytest.skip(obstacle)
+    isolated = ["bwrap", "--unshare-pid", "--die-with-parent", "--bind", "/", "/", "--proc", "/proc"]
+    with subprocess.Popen([*isolated, "sh", "-c", "sleep 600; true"]) as root:
+        _until(lambda: _named("sleep", root.pid))
+        (inner,) = _named("sleep", root.pid)
+        first = processes.first_beside(inner)
+        assert processes.held(first).numbers[-1] == 1
+        assert first in processes.descendants_of(root.pid)
+        assert processes.started(first)
+        root.kill()
+    _until(lambda: processes.started(first) == "")
+    assert processes.first_beside(inner) == 0
+
+
+def test_without_an_engine_the_next_level_is_taken(monkeypatch):
     monkeypatch.setattr(container, "shutil", SimpleNamespace(which=lambda _: None))
     container._found.cache_clear()
     try:
-        assert "not installed" in Container().obstacle()
-        assert choose("auto").name != "container"
+        assert all("not installed" in Container(engine).obstacle() for engine in ENGINES)
+        assert choose("auto").name in ("bubblewrap", "process")
     finally:
         container._found.cache_clear()
 
 
-def test_a_container_ends_with_its_judge_and_is_swept_by_the_next():
-    if obstacle := Container().obstacle():
+def test_the_image_holds_links_only_and_is_named_after_them():
+    (name, content), again = docker._image(Cell("/", (), False)), docker._image(Cell("/elsewhere", (), False))
+    assert (name, content) == again
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        entries = {f"/{entry.name}": entry.linkname for entry in archive.getmembers()}
+    assert entries == {path: os.readlink(path) for path in entries}
+
+
+def test_a_path_with_separators_is_still_one_path():
+    _, written = docker._written(Mount("/a,b", How.READ, '/a,"b'), "")
+    assert next(csv.reader([written])) == ["type=bind", 'source=/a,"b', "destination=/a,b", "readonly"]
+
+
+@pytest.fixture(params=[engine.name for engine in ENGINES])
+def level(request):
+    found = choose_or_skip(request.param)
+    yield found
+    assert not [name for name in _containers(found.name) if name.startswith(f"pike-{os.getpid()}-")]
+
+
+def choose_or_skip(name: str) -> Container:
+    found = next(Container(engine) for engine in ENGINES if engine.name == name)
+    if obstacle := found.obstacle():
         pytest.skip(obstacle)
-    start = """
+    return found
+
+
+def run_in(level: Container, folder: Path, script: str) -> str:
+    """What a shell in a container says."""
+    for part in ("tmp", "shm"):
+        (folder / "caches" / part).mkdir(parents=True)
+    cell = Cell(str(folder), (), False)
+    try:
+        argv = level.command(cell, ["/bin/sh", "-c", script])
+        return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False).stdout
+    finally:
+        level.end(cell)
+
+
+def test_no_proxy_and_no_password_reaches_the_first_process(level, tmp_path, monkeypatch):
+    secret = "http://user:sk-contract@192.0.2.1"
+    for name in ("HTTP_PROXY", "https_proxy"):
+        monkeypatch.setenv(name, secret)
+    if level.name == "docker":
+        settings = {"proxies": {"default": {"httpProxy": secret, "httpsProxy": secret, "allProxy": secret}}}
+        (tmp_path / "config.json").write_text(json.dumps(settings))
+        monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    said = run_in(level, tmp_path / "own", "cat /proc/1/environ | tr '\\0' '\\n'; echo read $?")
+    assert "PATH=" in said
+    assert "read 0" in said
+    assert "sk-contract" not in said
+
+
+def test_a_hidden_file_stays_unreadable_whoever_owns_it(level, tmp_path):
+    script = "for file in /etc/hostname /etc/hosts /etc/resolv.conf; do chmod 666 $file; cat $file && echo open; done; echo end"
+    assert run_in(level, tmp_path / "own", script) == "end\n"
+
+
+def test_what_is_written_to_dev_counts_as_memory(level):
+    child = Child(ChildPlan(level, (), False, memory_bytes=1 << 30))
+    try:
+        child.order(Command.HELLO, False, time.monotonic() + 60, (), lambda: 0.0)
+        Path(f"/proc/{child.speaker()}/root/dev/big").write_bytes(b"x" * (40 << 20))
+        (child.folder / "caches" / "shm" / "file").write_bytes(b"x" * (20 << 20))
+        child.watch._too_much_written(child.pids())
+        assert 40 << 20 <= child.watch._unmapped < 41 << 20
+    finally:
+        child.kill()
+
+
+def test_groups_and_sys_cannot_be_written_to(level, tmp_path):
+    script = "find /sys -type d -writable -exec mkdir {}/pike-contract ';' -print -quit; echo end"
+    assert run_in(level, tmp_path / "own", script) == "end\n"
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.1])
+def test_a_child_that_is_killed_at_once_leaves_no_container(level, seconds):
+    child = Child(ChildPlan(level, (), False))
+    time.sleep(seconds)
+    child.kill()
+    assert not [name for name in _containers(level.name) if name.startswith(child.folder.name)]
+    assert not list(child.folder.parent.glob(f"{child.folder.name}*"))
+
+
+def test_a_container_ends_with_its_judge_and_is_swept_by_the_next(level):
+    start = f"""
 import os, time
 from pike.evaluate.child.wire import Command
 from pike.evaluate.launch import Child, ChildPlan
-from pike.evaluate.sandbox import Container
-child = Child(ChildPlan(Container(), (), False))
+from pike.evaluate.sandbox import choose
+child = Child(ChildPlan(choose({level.name!r}), (), False))
 child.order(Command.HELLO, False, time.monotonic() + 60, (), lambda: 0.0)
+os.kill(child.speaker(), 19)  # one that does not notice
 print(child.folder, flush=True)
 time.sleep(60)
 """
@@ -102,14 +218,49 @@ time.sleep(60)
         judge.kill()
     _until(lambda: not _mentioning(str(folder)))
     sweep()
-    names = subprocess.run(["podman", "ps", "-a", "--format", "{{.Names}}"], capture_output=True, text=True).stdout
-    assert f"{folder.name}-root" not in names
+    assert not [name for name in _containers(level.name) if name.startswith(folder.name)]
     assert not list(folder.parent.glob(f"{folder.name}*"))
+
+
+def test_what_a_dead_judge_left_with_the_engine_is_removed_by_the_next(level, tmp_path):
+    if level.name == "apptainer":
+        pytest.skip("it remembers nothing")
+    with subprocess.Popen(["true"]) as dead:
+        pass
+    name = f"pike-{dead.pid}-abc-{level.name}"
+    folder = tmp_path / "own"
+    for part in ("tmp", "shm"):
+        (folder / "caches" / part).mkdir(parents=True)
+    cell = Cell(str(folder), (), False)
+    argv = [name if word.endswith(f"own-{level.name}") and "/" not in word else word
+            for word in level.command(cell, ["sleep", "600"])]  # fmt: skip
+    with subprocess.Popen(argv, stderr=subprocess.DEVNULL) as keeping:
+        try:
+            _until(lambda: name in _containers(level.name))
+            container._sweep(level._engine)
+            assert name not in _containers(level.name)
+        finally:
+            keeping.terminate()
+            level.end(cell)
+
+
+def test_a_daemon_that_does_not_answer_is_said(monkeypatch, tmp_path):
+    choose_or_skip("docker")
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody")
+    container._found.cache_clear()
+    try:
+        assert "daemon" in Container(docker.Docker()).obstacle()
+    finally:
+        container._found.cache_clear()
 
 
 def _named(name: str, root: int) -> set[int]:
     found = processes.descendants_of(root)
     return {pid for pid in found if _read(f"/proc/{pid}/comm").strip() == name}
+
+
+def _containers(name: str) -> list[str]:
+    return next(engine for engine in ENGINES if engine.name == name).names()
 
 
 def _mentioning(folder: str) -> set[str]:

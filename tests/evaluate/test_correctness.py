@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pike.core.evaluation import Tolerance
-from pike.evaluate.correctness import Expected, compare, compare_closely
+from pike.evaluate.correctness import Expected, Known, compare, compare_closely
 from pike.evaluate.reference import Inputs
 from pike.evaluate.regimes import REGIMES, neighbour
 from pike.evaluate.rows import row_length
@@ -39,6 +39,21 @@ def test_one_bad_row_of_many_does_not_hide():
     whole = (honest.double() - answer).square().mean().sqrt()
     assert whole < 2 * (native.double() - answer).square().mean().sqrt()  # over the whole output all is well
     assert "row 7)" in wrong(honest, native, answer)
+
+
+def test_what_is_known_of_the_reference_changes_no_verdict():
+    """Also not where an output has no number: there the figures are those of fewer elements."""
+    honest, native, answer = matmul()
+    lucky = answer.float()
+    spoiled, with_nan = honest.clone(), native.clone()
+    spoiled[3] += 1e-3
+    with_nan[0, 0] = math.nan
+    for own in (native, lucky, with_nan):
+        known = Known()
+        for output in (honest, spoiled, lucky, torch.zeros_like(honest), with_nan):
+            plain = Expected([answer], [own], [[lucky], [native]], True)
+            kept = Expected([answer], [own], [[lucky], [native]], True, known=known)
+            assert compare([output], kept, Tolerance.STRICT) == compare([output], plain, Tolerance.STRICT)
 
 
 def test_a_wrong_row_of_small_values_does_not_hide_behind_large_ones():

@@ -25,18 +25,22 @@ def final(task, verdict):
 
 
 @pytest.mark.parametrize(
-    ("change", "regime"),
+    ("change", "regimes"),
     [
-        ("y = y + 1e-4 * (x.abs().amax() < 0.1)", "small values"),
-        ("y = self.second(torch.relu(self.first(x.clamp(-8, 8)))) * self.gain", "large values"),
-        ("y = y + 1e-2 * ((x == 0).sum() > 50)", "one-hot rows"),
-        ("y = y + 1e-2 * (x.std(-1, keepdim=True) < 1e-4)", "constant rows"),
+        ("y = y + 1e-4 * (x.abs().amax() < 0.1)", ["small values"]),
+        (
+            "y = self.second(torch.relu(self.first(x.clamp(-8, 8)))) * self.gain",
+            ["large values", "an offset", "outliers"],
+        ),
+        ("y = y + 1e-2 * ((x == 0).sum() > 50)", ["one-hot rows"]),
+        ("y = y + 1e-2 * (x == x[..., :1]).all(-1, keepdim=True)", ["constant rows"]),
     ],
 )
-def test_a_finalist_right_only_on_the_drawn_kind_of_inputs_is_refused_and_told_which(final, rewrite, change, regime):
+def test_a_finalist_right_only_on_the_drawn_kind_of_inputs_is_refused_and_told_which(final, rewrite, change, regimes):
+    """The kinds of inputs come in an order that nobody knows before."""
     found = final(rewrite(change))
     assert found.status is Status.WRONG_OUTPUT
-    assert found.reason.startswith(f"on inputs with {regime}, ")
+    assert any(found.reason.startswith(f"on inputs with {regime}, ") for regime in regimes)
 
 
 def test_an_honest_finalist_passes_and_the_regime_that_the_reference_does_not_survive_is_named(final, task, rewrite):

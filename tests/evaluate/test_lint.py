@@ -3,12 +3,16 @@
 import json
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from pike.cli.main import app
 from pike.core.errors import UserError
-from pike.core.evaluation import EvaluateOptions, Status
+from pike.core.evaluation import EvaluateOptions, Precision, Status
 from pike.core.task import Task, TaskKind
+from pike.evaluate import lint as linting
+from pike.evaluate.reference import Inputs
+from pike.evaluate.subject import InProcess
 
 TEMPLATE = """
 import torch
@@ -88,7 +92,8 @@ def test_a_trivial_task_is_judged_on_demand(verdict):
     assert verdict(source, task=task, lint=False).status is Status.VALID
 
 
-def test_the_command_says_which_answer_passes_and_fails(tmp_path):
+def test_the_command_says_which_answer_passes_and_fails(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     path = tmp_path / "copies.py"
     path.write_text(made("x + 0").source)
     done = CliRunner().invoke(app, ["tasks", "--lint", str(path), "--device", "cpu", "--json"])
@@ -96,3 +101,27 @@ def test_the_command_says_which_answer_passes_and_fails(tmp_path):
     said = json.loads(done.stdout)
     assert not said["sound"]
     assert [answer["name"] for answer in said["answers"] if not answer["refused"]] == ["a copied input"]
+
+
+SELDOM = TEMPLATE.replace("self, x):", "self, x, share):").format(
+    result="self.first(x) + share * self.second(x)", inputs="torch.randn(32, 48), torch.rand(1)"
+)
+
+
+class Seldom(InProcess):
+    """Its first inputs hardly use the second layer, like an expert that few tokens are sent to."""
+
+    shares = 0
+
+    def draw(self, seed: int) -> Inputs:
+        inputs = super().draw(seed)
+        self.shares += 1
+        # The first two draws show that a seed decides the inputs.
+        return Inputs((inputs.args[0], torch.tensor([1e-12 if self.shares == 3 else 0.5])), {})
+
+
+def test_a_part_must_be_missed_on_one_of_several_inputs():
+    task = Task("seldom", "seldom", TaskKind.SOURCE, SELDOM, "seldom.py")
+    report = linting.lint(Seldom(task, torch.device("cpu"), Precision.SAME))
+    assert "without 'second' (zeros instead)" in {answer.name for answer in report.answers}
+    assert report.sound, report.passing

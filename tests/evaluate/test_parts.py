@@ -171,9 +171,19 @@ def test_an_unknown_sandbox_is_the_users_error():
 
 def test_a_gpu_child_is_only_held_by_what_was_seen_to_hold_one(monkeypatch):
     monkeypatch.setattr("pike.evaluate.sandbox.container.Container.obstacle", lambda self: "")
-    assert choose("auto").name == "container"
-    assert choose("auto", cuda=True).name != "container"
-    assert choose("container", cuda=True).name == "container"
+    assert choose("auto").name == "podman"
+    assert choose("auto", cuda=True).name in ("bubblewrap", "process")
+    assert choose("docker", cuda=True).name == "docker"
+
+
+def test_a_container_may_be_of_any_engine_that_works(monkeypatch):
+    monkeypatch.setattr(
+        "pike.evaluate.sandbox.container.Container.obstacle", lambda self: "" if self.name == "docker" else "no podman"
+    )
+    assert choose("auto").name == "docker"
+    assert choose("container").name == "docker"
+    with pytest.raises(UserError, match="'podman' does not work here: no podman; use"):
+        choose("podman")
 
 
 def test_what_torchs_own_operators_return_is_a_tuple_to_the_contract() -> None:

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import tempfile
 import time
 from dataclasses import replace
@@ -61,7 +60,7 @@ def left_over(judge):
 
     def count() -> int:
         deadline = time.monotonic() + 10
-        known = {"pike.evaluate.child", "bwrap", "podman", "conmon"}
+        known = {"pike.evaluate.child", "bwrap", "podman", "conmon", "pptainer", "appinit"}
         while time.monotonic() < deadline:
             lines = [_words(pid) for pid in processes.descendants_of(judge._process.pid)]
             strange = [words for words in lines if words and not any(word in words for word in known)]
@@ -160,28 +159,6 @@ sys.stderr.write(f"read {{len(read)}} files, " + layers.WORD)
     )
     assert found.status is Status.VALID, found.log
     assert ", layers" in found.log
-
-
-@pytest.mark.slow
-def test_a_compiled_candidate_is_valid_though_no_program_starts_while_it_is_timed(verdict, rewrite):
-    if not shutil.which("g++"):
-        pytest.skip("torch.compile on a CPU needs g++")
-    compiled = rewrite() + "\nPlain = ModelNew\ndef ModelNew(width): return torch.compile(Plain(width))\n"
-    found = verdict(compiled, timeout_seconds=300.0)
-    assert found.status is Status.VALID, found.log
-
-
-@pytest.mark.slow
-def test_inline_cpp_builds_inside(verdict, rewrite):
-    if not shutil.which("g++"):
-        pytest.skip("inline C++ needs g++")
-    build = (
-        "from torch.utils.cpp_extension import load_inline\n"
-        "cpp = 'torch::Tensor same(torch::Tensor x) { return x.clone(); }'\n"
-        "extension = load_inline('contract', cpp, functions=['same'])\n"
-    )
-    found = verdict(rewrite(result="extension.same(y)", top=build), timeout_seconds=300.0)
-    assert found.status is Status.VALID, found.log
 
 
 @pytest.mark.parametrize("when", ["after a verdict", "in the middle"])

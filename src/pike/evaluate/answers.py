@@ -17,8 +17,12 @@ from pike.core.evaluation import Precision
 from pike.evaluate.child.layout import flatten_output, put_together, take_apart
 from pike.evaluate.correctness import Expected
 from pike.evaluate.reference import Inputs
+from pike.evaluate.widened import widened
 
 Forward = Callable[[Inputs], list[torch.Tensor]]
+_MOST_COPY_BYTES = 4 << 30
+"""A float64 copy beyond this size leaves too little memory for a large model's two other copies, the reference's own
+and the candidate's."""
 
 
 class Answers:
@@ -31,7 +35,7 @@ class Answers:
 
     def __init__(self, model: nn.Module, device: torch.device, precision: Precision, example: Inputs) -> None:
         self.device = device
-        self._float64 = _try_forward(_cast(model, torch.float64, device), torch.float64, device, example)
+        self._float64 = _exact(model, device, example)
         self.exact = self._float64 is not None
         self._variants = _variants(model, device, precision, example)
 
@@ -43,6 +47,33 @@ class Answers:
     def variants(self, inputs: Inputs) -> list[list[torch.Tensor]]:
         """What the reference returns at each allowed reduced precision."""
         return [forward(inputs) for forward in self._variants]
+
+
+def _exact(model: nn.Module, device: torch.device, example: Inputs) -> Forward | None:
+    """The float64 answer: from a copy, or layer by layer where one would crowd out the candidate."""
+    ways: list[Callable[[], Callable[..., Any]]] = [
+        _cast(model, torch.float64, device),
+        lambda: widened(model.to(device), torch.float64),
+    ]
+    if _bytes_at(model, torch.float64) > _MOST_COPY_BYTES:
+        ways.reverse()
+    made = (_try_forward(way, torch.float64, device, example) for way in ways)
+    return next((forward for forward in made if forward is not None), None)
+
+
+def _bytes_at(model: nn.Module, dtype: torch.dtype) -> int:
+    count: int = sum(tensor.numel() for tensor in model.state_dict().values())
+    return count * dtype.itemsize
+
+
+def native(model: nn.Module, device: torch.device) -> Forward:
+    """Runs the reference in its own precision; inputs are copied where they lie elsewhere, outputs come to the device.
+
+    Args:
+        model: the reference, on the device.
+        device: where it lies.
+    """
+    return _forward(model, None, device)
 
 
 def _variants(model: nn.Module, device: torch.device, precision: Precision, example: Inputs) -> list[Forward]:
@@ -58,7 +89,12 @@ def _variants(model: nn.Module, device: torch.device, precision: Precision, exam
 
 
 def _cast(model: nn.Module, dtype: torch.dtype, device: torch.device) -> Callable[[], nn.Module]:
-    return lambda: copy.deepcopy(model).to(device=device, dtype=dtype)
+    """Makes a copy whose floating-point weights have `dtype`; complex ones stay complex, unlike with `Module.to`."""
+
+    def convert(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.to(device, _dtype_for(tensor, dtype))
+
+    return lambda: copy.deepcopy(model)._apply(convert)  # type: ignore[no-untyped-call]
 
 
 def _autocast(model: nn.Module, dtype: torch.dtype, device: torch.device) -> Callable[[], Callable[..., Any]]:

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from pike.core.errors import InfraError, UserError
 from pike.core.evaluation import EvaluateOptions, Status
 from pike.core.task import Task, TaskKind
 from pike.evaluate.answers import Answers
-from pike.evaluate.child.donor import donate
+from pike.evaluate.child.donor import donate, packed
 from pike.evaluate.child.layout import Layout, layout_of, output_layout_of, put_together, take_apart
 from pike.evaluate.child.stub import BuildOrder, LoadOrder
 from pike.evaluate.child.wire import Command
@@ -35,6 +35,7 @@ from pike.evaluate.regimes import neighbour
 from pike.evaluate.roofline import Need, written_bytes
 from pike.evaluate.runner import Allowance, Runner
 from pike.evaluate.sandbox import BareProcess
+from pike.evaluate.subject import checked_example, drawing_on
 
 _REFERENCE_SECONDS = 24 * 3600.0
 _MOST_PLACES, _MOST_PLACES_BYTES = 8, 256 << 20
@@ -50,7 +51,7 @@ class Bench:
         self.folder = Path(tempfile.mkdtemp(prefix=folder_prefix()))
         self._reference = load(task)
         self._write_files()
-        example = self._checked_example()
+        example = checked_example(task, self.draw)
         self.inputs = layout_of((example.args, example.kwargs))
         self.outputs, self.may_alias = self._measured(example)
         self.answers = Answers(self._reference.model, device, options.precision, example)
@@ -69,12 +70,12 @@ class Bench:
 
     def draw(self, seed: int) -> Inputs:
         """Inputs for one call from a secret seed, made on the device where the task allows it."""
-        with self._drawing():
+        with drawing_on(self.device):
             return self._reference.draw(seed)
 
     def draw_held_out(self, seed: int) -> tuple[Inputs, ...]:
         """Inputs of the other shapes that the task declares; empty where it declares none."""
-        with self._drawing():
+        with drawing_on(self.device):
             return self._reference.draw_held_out(seed)
 
     @contextmanager
@@ -126,6 +127,7 @@ class Bench:
             state_path="" if module else str(self.folder / "state.pt"),
             donor_path="" if module else str(self.folder / "donor.pkl"),
             payload_path=(self.task.payload_path or "") if module else "",
+            blank=self._reference.blank,
         )
 
     @property
@@ -150,26 +152,13 @@ class Bench:
             self.twin.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _checked_example(self) -> Inputs:
-        """One draw, after showing that a seed decides it: the judge draws the inputs of verified calls twice."""
-        seed = secrets.randbits(63)
-        first, second = self.draw(seed), self.draw(seed)
-        ours, _ = take_apart((first.args, first.kwargs))
-        theirs, _ = take_apart((second.args, second.kwargs))
-        if len(ours) != len(theirs) or not all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True)):
-            raise UserError(
-                f"Task '{self.task.id}': get_inputs() gives other values for the same random seed; "
-                "draw from torch's, numpy's or random's global generator"
-            )
-        return first
-
     def _write_files(self) -> None:
         if self.task.kind is TaskKind.MODULE:
             return
         model = self._reference.model
         torch.save(model.state_dict(), self.folder / "state.pt")
         (self.folder / "init.pkl").write_bytes(pickle.dumps(self._reference.init_inputs))
-        (self.folder / "donor.pkl").write_bytes(pickle.dumps(donate(model)))
+        (self.folder / "donor.pkl").write_bytes(packed(donate(model), model.state_dict()))
 
     def _written_bytes(self) -> int:
         if self._written is None:
@@ -179,9 +168,6 @@ class Bench:
                 found += self.twin.snapshots()
             self._written = written_bytes(found[0], found[1], self.outputs)
         return self._written
-
-    def _drawing(self) -> AbstractContextManager[object]:
-        return torch.device(self.device) if self.device.type == "cuda" else nullcontext()
 
     def _measured(self, inputs: Inputs) -> tuple[Layout, bool]:
         """The layout of what the reference returns on `inputs`, and whether that lies in memory of the inputs."""

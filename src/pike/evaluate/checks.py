@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import random
 import secrets
+import time
+from collections.abc import Callable
 
 import torch
 
@@ -34,13 +36,22 @@ class Checks:
     Attributes:
         error: the worst error so far.
         labels: what was noticed and refuses nothing.
+        first_call_seconds: how long the first call took, with all that was compiled in it; None until it returned.
     """
 
-    def __init__(self, bench: Bench, runner: Runner, options: EvaluateOptions) -> None:
+    def __init__(
+        self,
+        bench: Bench,
+        runner: Runner,
+        options: EvaluateOptions,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.error: OutputError | None = None
         self.labels: list[str] = []
         self._bench, self._runner, self._options = bench, runner, options
         self._tried = False
+        self._clock = clock
+        self.first_call_seconds: float | None = None
 
     def before_timing(self, effort: Effort) -> None:
         """Secret inputs, drawn now that the candidate is built; for finalists also inputs of other kinds.
@@ -88,7 +99,10 @@ class Checks:
     def _try_drawn(self, pair: bool) -> int:
         """One fresh input, or two with both outputs alive at once; returns how many."""
         drawn = [self._bench.draw(secrets.randbits(63)) for _ in range(2 if pair else 1)]
-        call = self._runner.call(self._runner.stage(*drawn), Command.TWICE if pair else Command.RUN)
+        staged, began = self._runner.stage(*drawn), self._clock()
+        call = self._runner.call(staged, Command.TWICE if pair else Command.RUN)
+        if self.first_call_seconds is None:
+            self.first_call_seconds = self._clock() - began
         for inputs, snapshot in zip(drawn, self._runner.snapshots(), strict=True):
             self._compare(inputs, self._bench.expected(inputs), self._runner.outputs(snapshot), "")
         if pair and call.hint:

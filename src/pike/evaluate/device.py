@@ -17,6 +17,7 @@ import torch
 from pike.core.device import DeviceFacts
 from pike.core.errors import UserError
 from pike.evaluate.environment import search_path
+from pike.evaluate.nvml import driver_version
 
 
 def resolve(name: str) -> torch.device:
@@ -51,6 +52,8 @@ def facts(device: torch.device, threads: int = 0) -> DeviceFacts:
                            versions=tuple(versions))  # fmt: skip
     found = torch.cuda.get_device_properties(device)
     versions.append(("cuda", str(torch.version.cuda)))
+    if driver := driver_version():
+        versions.append(("driver", driver))
     return DeviceFacts(
         device=str(device),
         name=found.name,

@@ -14,21 +14,22 @@ from torch import nn
 from pike.evaluate.child.layout import flatten_output, put_together, take_apart
 from pike.evaluate.reference import Inputs
 
-Outputs = Callable[[], list[torch.Tensor] | None]
+Outputs = Callable[[Inputs], list[torch.Tensor] | None]
+"""What a model without a part returns; None where it fails."""
 
 
 def mutants(model: nn.Module, inputs: Inputs, device: torch.device) -> Iterator[tuple[str, Outputs]]:
     """The model without one leaf module, for each that does something on `inputs`.
 
     Yields:
-        What was dropped, and a function that runs the model without it (None where that fails).
+        What was dropped, and a function that runs the model without it on any inputs.
     """
     leaves = {name: part for name, part in model.named_modules() if name and not any(part.children())}
     for name, (works, bypasses) in _observed(model, leaves, inputs, device).items():
         if works:
-            yield f"without '{name}' (zeros instead)", _without(model, leaves[name], inputs, device, bypass=False)
+            yield f"without '{name}' (zeros instead)", _without(model, leaves[name], device, bypass=False)
         if bypasses:
-            yield f"without '{name}' (its input instead)", _without(model, leaves[name], inputs, device, bypass=True)
+            yield f"without '{name}' (its input instead)", _without(model, leaves[name], device, bypass=True)
 
 
 def _observed(
@@ -68,8 +69,8 @@ def _is_same_object(same: bool, given: torch.Tensor, output: torch.Tensor) -> bo
     return same and given.untyped_storage().data_ptr() == output.untyped_storage().data_ptr()
 
 
-def _without(model: nn.Module, part: nn.Module, inputs: Inputs, device: torch.device, bypass: bool) -> Outputs:
-    def run() -> list[torch.Tensor] | None:
+def _without(model: nn.Module, part: nn.Module, device: torch.device, bypass: bool) -> Outputs:
+    def run(inputs: Inputs) -> list[torch.Tensor] | None:
         stash: list[torch.Tensor] = []
 
         def keep(_: nn.Module, args: tuple[Any, ...]) -> None:

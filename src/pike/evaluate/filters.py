@@ -20,6 +20,7 @@ from pike.evaluate import processes
 from pike.evaluate.child import seccomp
 
 _GONE_SECONDS = 10.0
+_ENDING_SECONDS = 1.0
 
 
 @functools.cache
@@ -76,18 +77,28 @@ def end_helpers(around: Around, pids: Callable[[], set[int]]) -> None:
         time.sleep(0.002)
 
 
-def missing(around: Around, pids: set[int]) -> str:
-    """Which thread of a sealed child's tree lacks a filter, in words; empty if all hold.
+def missing(around: Around, pids: Callable[[], set[int]]) -> str:
+    """Which thread of a sealed child's tree lacks a filter, in words; empty once a look finds that all hold.
+
+    A thread that is ending has given its filters back before it is seen to be dead (Linux 6.11 and later), so the tree
+    is looked at again for a moment; one that goes on running without them stays missing.
 
     Args:
         around: how the level wraps the child.
-        pids: the whole tree.
+        pids: the whole tree as it is now.
     """
+    deadline = time.monotonic() + _ENDING_SECONDS
+    while (problem := _lacking(around, pids())) and time.monotonic() < deadline:
+        time.sleep(0.002)
+    return problem
+
+
+def _lacking(around: Around, pids: set[int]) -> str:
     ours = max(processes.held(os.getpid()).filters, 0)
     for pid in pids:
+        own = around.is_levels_own(pid, processes.held(pid))
         for task in processes.tasks_of(pid):
             how = processes.held(pid, task)
-            own = around.is_levels_own(pid, how)
             if not how.alive or how.filters < 0 or (own and pid == around.root):
                 continue
             if how.filters < ours + (int(around.filtered) if own else 2):
@@ -96,7 +107,7 @@ def missing(around: Around, pids: set[int]) -> str:
 
 
 def speaker(around: Around, pids: set[int]) -> int:
-    """The process that talks to the judge; the arguments are `missing`'s."""
+    """The process of the tree `pids` that talks to the judge."""
     return next((pid for pid in pids if around.is_child(pid, processes.held(pid))), around.root)
 
 

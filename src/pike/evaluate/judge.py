@@ -29,12 +29,12 @@ from pike.evaluate.holding import not_enforced
 from pike.evaluate.lease import Lease
 from pike.evaluate.lint import lint, refuse_trivial
 from pike.evaluate.nursery import Nursery
-from pike.evaluate.refusal import Refused
+from pike.evaluate.refusal import Refused, lacks_device_memory
 from pike.evaluate.roofline import Roofline
 from pike.evaluate.sandbox import choose
+from pike.evaluate.subject import InProcess
 from pike.evaluate.trial import OnStage, Trial
 
-_CUDA_MEMORY = "CUDA out of memory"
 _ALONE_SECONDS = 120.0
 """What a candidate may take that is tried again with the device to itself."""
 
@@ -118,10 +118,9 @@ class Judge:
             UserError: the task or an option cannot be used.
         """
         device = devices.resolve(options.device)
-        lease = Lease(str(device))
-        bench = self._bench_for(EvaluationRequest(task, "", replace(options, lint=False)), device, lease)
-        with lease.shared():
-            return lint(bench)
+        with Lease(str(device)).shared():
+            found = lint(InProcess(task, device, options.precision))
+        return replace(found, device=devices.label(devices.facts(device, options.threads)))
 
     def keep_pids(self) -> set[int]:
         """Processes that belong to the judge and must outlive a candidate."""
@@ -157,4 +156,5 @@ class Judge:
 
 
 def _ran_out_of_device_memory(found: Evaluation) -> bool:
-    return found.status is Status.RESOURCE_LIMIT and _CUDA_MEMORY in found.reason
+    """Whether the candidate found none, or the judge itself beside somebody who holds it all."""
+    return found.status in (Status.RESOURCE_LIMIT, Status.INFRA_ERROR) and lacks_device_memory(found.reason)

@@ -87,11 +87,12 @@ class Child:
         self._channel = Channel(self.folder, plan.level.inherits)
         self._process = self._start()
         self._channel.started()
+        self._inmost = (0, "")
         _ours.add(self.pid)
         assert self._process.stdout is not None and self._process.stderr is not None
         self._logs = (("stdout", Tail(self._process.stdout)), ("stderr", Tail(self._process.stderr)))
         written = (self.folder, Path(plan.kept_caches)) if plan.kept_caches else (self.folder,)
-        self.watch = Watch(self.pids, written, plan.limits)
+        self.watch = Watch(self.pids, written, plan.limits, self._in_memory)
 
     def _start(self) -> subprocess.Popen[bytes]:
         plan = self._plan
@@ -194,9 +195,21 @@ class Child:
         strays = set[int]()
         if not self._plan.trusted and self._plan.level.inherits:
             strays = processes.strays_of(os.getpid()) - self._others - _ours
-        roots = {self.pid, *strays}
+        roots = {self.pid, *strays, *self._elsewhere()}
         found = roots.union(*(processes.descendants_of(pid) for pid in roots))
         return found if self._plan.level.inherits else _inside(found) or found
+
+    def _elsewhere(self) -> set[int]:
+        """The first process inside, where it need not descend from what was started (a daemon started it)."""
+        if not self._inmost[0] and self._channel.peer:
+            first = processes.first_beside(self._channel.peer)
+            self._inmost = (first, processes.started(first)) if _inside({first}) else (0, "")
+        pid, since = self._inmost
+        return {pid} if since and processes.started(pid) == since else set()
+
+    def _in_memory(self) -> tuple[Path, ...]:
+        """The container's `/dev`, which it may write to."""
+        return tuple(Path(f"/proc/{pid}/root/dev") for pid in self._elsewhere())
 
     def end_helpers(self) -> None:
         """Kill every process of its tree but the child itself, compile workers for example."""
@@ -208,7 +221,7 @@ class Child:
 
     def unsealed(self) -> str:
         """Why the tree of a sealed child cannot be trusted not to start programs, empty if it can."""
-        return filters.missing(self._around, self.pids())
+        return filters.missing(self._around, self.pids)
 
     @property
     def _around(self) -> filters.Around:

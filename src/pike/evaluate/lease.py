@@ -17,8 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-_SLICE_SECONDS = 3.0
-"""How long a sharer works before it makes way, so that timers cannot starve a long compilation."""
+_SLICE_SECONDS = 1.0
+"""How long a sharer works before it makes way: about as long as a timer of a search holds the device, so that neither
+starves the other."""
 
 
 class Lease:

@@ -6,23 +6,26 @@ only; no candidate is involved. Does not know who asks.
 
 from __future__ import annotations
 
+import itertools
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import torch
 
 from pike.core.errors import UserError
 from pike.core.evaluation import Tolerance
 from pike.core.lint import LintReport, TrivialAnswer
-from pike.evaluate.bench import Bench
 from pike.evaluate.child.layout import take_apart
-from pike.evaluate.correctness import Expected, compare, compare_closely
-from pike.evaluate.dropped import mutants
+from pike.evaluate.correctness import Expected, Known, compare, compare_closely
+from pike.evaluate.dropped import Outputs, mutants
 from pike.evaluate.reference import Inputs
+from pike.evaluate.subject import Subject
 
 MOST_SECONDS = 120.0
+_DRAWS = 3
+"""Inputs on which a part must be missed once, as many as the judge draws by default: one draw may hardly use it."""
 _FAR = 1e3
 """So many times over its budget an answer needs no closer look."""
 _CURES = {
@@ -37,47 +40,62 @@ _CURES = {
 
 @dataclass(frozen=True, slots=True)
 class _Draw:
+    """One input, what is right for it, and what the reference returns beside it: looked at once for all answers."""
+
     inputs: Inputs
     expected: Expected
+    neighbours: list[list[list[torch.Tensor]]] = field(default_factory=list)
+
+    def nearby(self, subject: Subject) -> Callable[[], list[list[torch.Tensor]]]:
+        """The neighbours' answers from the first on, for one comparison."""
+        asked = itertools.count()
+
+        def look() -> list[list[torch.Tensor]]:
+            index = next(asked)
+            if index == len(self.neighbours):
+                self.neighbours.append(subject.nearby(self.inputs))
+            return self.neighbours[index]
+
+        return look
 
 
 Answer = Callable[[_Draw, _Draw], list[torch.Tensor] | None]
 
 
-def lint(bench: Bench, most_seconds: float = MOST_SECONDS) -> LintReport:
+def lint(subject: Subject, most_seconds: float = MOST_SECONDS) -> LintReport:
     """Every trivial answer; the reference with one part dropped only while there is time."""
     started = time.monotonic()
-    draws = _drawn(bench), _drawn(bench)
-    found, untried = list(_trivial(bench, draws)), 0
-    for name, outputs in mutants(bench.model, draws[0].inputs, bench.device):
+    draws = [_drawn(subject), _drawn(subject)]
+    found, untried = list(_trivial(subject, (draws[0], draws[1]))), 0
+    for name, outputs in mutants(subject.model, draws[0].inputs, subject.device):
         if time.monotonic() - started > most_seconds:
             untried += 1
         else:
-            found.append(_mutant(bench, draws[0], name, outputs()))
-    return LintReport(bench.task.id, tuple(found), untried)
+            found.append(_mutant(subject, draws, name, outputs))
+    return LintReport(subject.task.id, tuple(found), untried)
 
 
-def refuse_trivial(bench: Bench) -> None:
+def refuse_trivial(subject: Subject) -> None:
     """The part that costs two calls of the reference.
 
     Raises:
         UserError: a trivial answer would pass; the message says which and what to do.
     """
-    draws = _drawn(bench), _drawn(bench)
-    if passing := [answer for answer in _trivial(bench, draws) if not answer.refused]:
+    draws = _drawn(subject), _drawn(subject)
+    if passing := [answer for answer in _trivial(subject, draws) if not answer.refused]:
         words = "; ".join(f"{answer.name} ({answer.reason})" for answer in passing)
         raise UserError(
-            f"Task '{bench.task.id}' tests nothing: the judge would accept {words}. "
+            f"Task '{subject.task.id}' tests nothing: the judge would accept {words}. "
             "Repair the task, or judge it as it is with --set evaluate.lint=false"
         )
 
 
-def _drawn(bench: Bench) -> _Draw:
-    inputs = bench.draw(secrets.randbits(63))
-    return _Draw(inputs, bench.expected(inputs))
+def _drawn(subject: Subject) -> _Draw:
+    inputs = subject.draw(secrets.randbits(63))
+    return _Draw(inputs, replace(subject.expected(inputs), known=Known()))
 
 
-def _trivial(bench: Bench, draws: tuple[_Draw, _Draw]) -> Iterator[TrivialAnswer]:
+def _trivial(subject: Subject, draws: tuple[_Draw, _Draw]) -> Iterator[TrivialAnswer]:
     """Each cheap answer; it counts as refused if it is wrong for one of the two inputs."""
     if not any(native.numel() for native in draws[0].expected.native):
         return
@@ -85,21 +103,29 @@ def _trivial(bench: Bench, draws: tuple[_Draw, _Draw]) -> Iterator[TrivialAnswer
         wrong = ""
         for this, other in (draws, draws[::-1]):
             outputs = answer(this, other)
-            wrong = wrong or (_wrong(bench, this, outputs) if outputs is not None else "does not fit")
+            wrong = wrong or (_wrong(subject, this, outputs) if outputs is not None else "does not fit")
         yield TrivialAnswer(name, bool(wrong), wrong or _CURES[name])
 
 
-def _mutant(bench: Bench, draw: _Draw, name: str, outputs: list[torch.Tensor] | None) -> TrivialAnswer:
-    wrong = _wrong(bench, draw, outputs) if outputs is not None else "the model does not run without it"
+def _mutant(subject: Subject, draws: list[_Draw], name: str, outputs: Outputs) -> TrivialAnswer:
+    """The model without a part; refused if it is wrong for one input, for which more inputs are drawn if need be."""
+    wrong = ""
+    for index in range(_DRAWS):
+        if index == len(draws):
+            draws.append(_drawn(subject))
+        answer = outputs(draws[index].inputs)
+        wrong = _wrong(subject, draws[index], answer) if answer is not None else "the model does not run without it"
+        if wrong:
+            break
     return TrivialAnswer(name, bool(wrong), wrong or "this part changes nothing that the judge could see")
 
 
-def _wrong(bench: Bench, draw: _Draw, outputs: list[torch.Tensor]) -> str:
+def _wrong(subject: Subject, draw: _Draw, outputs: list[torch.Tensor]) -> str:
     if any(output.shape != native.shape for output, native in zip(outputs, draw.expected.native, strict=True)):
         return "has another shape"
     found = compare(outputs, draw.expected, Tolerance.STRICT)
     if found.times < _FAR:
-        found = compare_closely(outputs, draw.expected, Tolerance.STRICT, lambda: bench.nearby(draw.inputs))
+        found = compare_closely(outputs, draw.expected, Tolerance.STRICT, draw.nearby(subject))
     return found.wrong
 
 

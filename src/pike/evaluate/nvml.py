@@ -103,6 +103,17 @@ def open_reader(uuid: str, bus_id: str = "", library: str = LIBRARY) -> NvmlRead
     return None
 
 
+def driver_version(library: str = LIBRARY) -> str:
+    """The driver's version, for example `580.95.05`; empty where NVML is not to be found."""
+    try:
+        opened = ctypes.CDLL(library)
+    except OSError:
+        return ""
+    text = ctypes.create_string_buffer(80)
+    known = _call(opened, "nvmlInit_v2") and _call(opened, "nvmlSystemGetDriverVersion", text, ctypes.c_uint(len(text)))
+    return text.value.decode(errors="replace") if known else ""
+
+
 def _call(library: ctypes.CDLL, name: str, *arguments: Any) -> bool:
     """Whether a function exists and succeeded."""
     function = getattr(library, name, None)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_PARENT, _THREADS, _STARTED = 1, 17, 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +113,7 @@ def exact_bytes(pid: int) -> tuple[int, int]:
 
 def threads_of(pid: int) -> int:
     """How many threads a process has, 0 if it is gone."""
-    with contextlib.suppress(OSError, IndexError):
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[17])
-    return 0
+    return int(_stat(pid, _THREADS))
 
 
 def unnamed_files(pid: int) -> dict[tuple[int, int], tuple[bool, int]]:
@@ -142,6 +141,22 @@ def held(pid: int, task: int | None = None) -> Held:
     return Held(fields["State"][0] not in "ZX", filters if "Seccomp" in fields else -1, numbers)
 
 
+def first_beside(pid: int) -> int:
+    """The first process of the PID namespace that a process is in, which its orphans fall to; 0 if out of sight."""
+    depth = len(held(pid).numbers)
+    while (numbers := held(pid).numbers) and len(numbers) == depth:
+        if numbers[-1] == 1:
+            return pid
+        pid = int(_stat(pid, _PARENT))
+    return 0
+
+
+def started(pid: int) -> str:
+    """When a process started, by the kernel's clock: with the number, who it is; empty if it is gone."""
+    text = _stat(pid, _STARTED)
+    return text if text != "0" and held(pid).alive else ""
+
+
 def tasks_of(pid: int) -> list[int]:
     """The thread ids of a process."""
     with contextlib.suppress(OSError):
@@ -157,9 +172,13 @@ def _listed_children(pid: int) -> set[int]:
     """The same by looking at every process of the machine, for kernels that do not list children."""
     found = set()
     for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            with contextlib.suppress(OSError, IndexError):
-                stat = Path(f"/proc/{entry}/stat").read_text()
-                if int(stat.rpartition(")")[2].split()[1]) == pid:
-                    found.add(int(entry))
+        if entry.isdigit() and int(_stat(int(entry), _PARENT)) == pid:
+            found.add(int(entry))
     return found
+
+
+def _stat(pid: int, field: int) -> str:
+    """A field of a process's `stat`, counted from behind its name; "0" if it is gone."""
+    with contextlib.suppress(OSError, IndexError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[field]
+    return "0"

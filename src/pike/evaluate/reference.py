@@ -10,6 +10,7 @@ import pickle
 import random
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -20,6 +21,7 @@ from torch import nn
 
 from pike.core.errors import UserError
 from pike.core.task import LeastWork, Task, TaskKind
+from pike.evaluate.child.blank import Blank
 from pike.evaluate.child.layout import put_together, take_apart
 
 WEIGHTS_SEED = 42
@@ -44,6 +46,7 @@ class Reference:
         draw: new inputs from a seed; the same seed gives the same inputs on the same device type.
         draw_held_out: the same for inputs of other shapes, those that the task declares; none by default.
         least: the least work of a call, as the task declares it.
+        blank: whether what the constructor draws is not the reference's weights: the task sets them afterwards.
     """
 
     model: nn.Module
@@ -51,6 +54,7 @@ class Reference:
     draw: Callable[[int], Inputs]
     draw_held_out: Callable[[int], tuple[Inputs, ...]] = lambda _: ()
     least: LeastWork = field(default_factory=LeastWork)
+    blank: bool = False
 
 
 def load(task: Task) -> Reference:
@@ -74,11 +78,19 @@ def _from_source(task: Task) -> Reference:
         if not hasattr(module, name):
             raise UserError(f"Task '{task.id}' does not define {name}; a KernelBench-format file needs it")
     init_inputs = tuple(_trying(task, "get_init_inputs()", module.get_init_inputs))
+    has_weights_later = hasattr(module, "initialise")
 
     def construct() -> nn.Module:
         torch.manual_seed(WEIGHTS_SEED)
-        model: nn.Module = module.Model(*init_inputs)
+        with Blank() if has_weights_later else nullcontext():
+            model: nn.Module = module.Model(*init_inputs)
         return model.eval()
+
+    def initialise(model: nn.Module) -> None:
+        torch.manual_seed(WEIGHTS_SEED)
+        with torch.no_grad():
+            module.initialise(model)
+        model.eval()
 
     def draw(seed: int) -> Inputs:
         _seed_everything(seed)
@@ -93,7 +105,9 @@ def _from_source(task: Task) -> Reference:
         return made
 
     model = _trying(task, "Model(*get_init_inputs())", construct)
-    return Reference(model, init_inputs, draw, draw_held_out, _declared(task, module))
+    if has_weights_later:
+        _trying(task, "initialise(model)", lambda: initialise(model))
+    return Reference(model, init_inputs, draw, draw_held_out, _declared(task, module), has_weights_later)
 
 
 def _declared(task: Task, module: ModuleType) -> LeastWork:

@@ -1,11 +1,23 @@
 """How a candidate's failure travels through the judge.
 
-Knows only the pair of status and reason. Does not know who raises it or what becomes of it.
+Knows the pair of status and reason, and the words in which a lack of device memory shows. Does not know who raises it
+or what becomes of it.
 """
 
 from __future__ import annotations
 
+import re
+
 from pike.core.evaluation import Status
+
+_NO_DEVICE_MEMORY = re.compile(
+    r"CUDA out of memory|CUDA (driver )?error: out of memory|CU[A-Z]+_STATUS_ALLOC_FAILED|cudaErrorMemoryAllocation"
+)
+
+
+def lacks_device_memory(reason: str) -> bool:
+    """Whether a failure is one of PyTorch's, the driver's or a CUDA library's for want of device memory."""
+    return _NO_DEVICE_MEMORY.search(reason) is not None
 
 
 class Refused(Exception):

@@ -19,7 +19,7 @@ from pike.evaluate.child.wire import Command, Reply, Up, WireClosed, WireTimeout
 from pike.evaluate.handover import Handover, Shape, make
 from pike.evaluate.launch import Child
 from pike.evaluate.reference import Inputs
-from pike.evaluate.refusal import Refused
+from pike.evaluate.refusal import Refused, lacks_device_memory
 
 _LOOKS = 500
 """How often a board is looked at between two looks at everything else: some tens of microseconds."""
@@ -192,6 +192,8 @@ class Runner:
             return
         self.child.end_helpers()
         self.order(Command.SEAL, None, Status.SANDBOX_VIOLATION)
+        # A thread of the child can have started another helper in between; from now on none can.
+        self.child.end_helpers()
         if problem := self.child.unsealed():
             raise Refused(Status.SANDBOX_VIOLATION, problem)
         self._sealed = True
@@ -226,7 +228,7 @@ class Runner:
         last = last_line(self.child.log())
         if reply is Reply.BAD_CONTRACT:
             return Refused(Status.BAD_CONTRACT, last.removeprefix("contract: "))
-        if reply is Reply.OUT_OF_MEMORY:
+        if reply is Reply.OUT_OF_MEMORY or lacks_device_memory(last):
             return Refused(Status.RESOURCE_LIMIT, last or "out of memory")
         return Refused(on_broken, last or "the candidate raised an exception")
 

@@ -17,6 +17,7 @@ import torch
 
 from pike.core import profile as profiles
 from pike.core.evaluation import (
+    FIRST_CALL,
     EvaluateOptions,
     Evaluation,
     EvaluationRequest,
@@ -114,7 +115,7 @@ class Trial:
             self._weights = _WEIGHTS.get(up.detail, Weights.NONE)
             runner.map(bench.inputs, bench.outputs, bench.may_alias, bench.places)
         with self._stage(Stage.CORRECT), self.lease.shared():
-            checks = self._checks = Checks(bench, runner, self._options)
+            checks = self._checks = Checks(bench, runner, self._options, self._own_clock)
             checks.before_timing(self._request.effort)
             runner.seal()
         if self.device.type == "cpu":  # a child that starts up would stand in the way of what is timed
@@ -142,6 +143,8 @@ class Trial:
     def verdict(self) -> Evaluation:
         """The verdict as far as the trial knows it."""
         self._seconds["lease"] = self.lease.waited_seconds
+        if self._checks and self._checks.first_call_seconds is not None:
+            self._seconds[FIRST_CALL] = self._checks.first_call_seconds
         return Evaluation(
             status=self._status,
             reason=self._reason,
@@ -207,7 +210,7 @@ class Trial:
     def _start(self, bench: Bench) -> Runner:
         options = self._options
         terms = (str(self.device), options.precision, options.threads, self._level.name, torch.__version__)
-        child = self._nursery.take(self._plan(bench), (self._request.source, self._request.task, *terms))
+        child = self._nursery.take(self._plan(bench), (cache_owner(self._request), self._request.task, *terms))
         self._runner = Runner(child, self.device, Allowance(self._options.timeout_seconds), self._make_way)
         return self._runner
 
@@ -234,6 +237,10 @@ class Trial:
         finally:
             self._runner.child.thaw()
 
+    def _own_clock(self) -> float:
+        """Seconds that stand still while the candidate waits for the device."""
+        return time.monotonic() - self.lease.waited_seconds
+
     @contextmanager
     def _stage(self, stage: Stage) -> Iterator[None]:
         self._on_stage(stage.value)
@@ -256,6 +263,11 @@ def parse_problem(source: str) -> str:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return f"not valid Python: {error}"
     return "" if _CLASS in _names(tree) else f"the file defines no class {_CLASS}"
+
+
+def cache_owner(request: EvaluationRequest) -> tuple[str, str]:
+    """Whose compilers' caches a candidate finds: its own, unless whoever asks says that it shares some."""
+    return ("shared", request.caches) if request.caches else ("own", request.source)
 
 
 def _names(tree: ast.Module) -> set[str]:

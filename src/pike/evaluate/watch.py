@@ -41,8 +41,15 @@ class Limits:
 class Watch:
     """Looks at one tree when asked, at most ten times a second."""
 
-    def __init__(self, pids: Callable[[], set[int]], folders: tuple[Path, ...], limits: Limits) -> None:
-        self._pids, self._folders, self._limits = pids, folders, limits
+    def __init__(
+        self,
+        pids: Callable[[], set[int]],
+        folders: tuple[Path, ...],
+        limits: Limits,
+        in_memory: Callable[[], tuple[Path, ...]] = tuple,
+    ) -> None:
+        """Args: the tree's processes, folders on disk, limits, and folders that lie in memory, as seen from here."""
+        self._pids, self._folders, self._limits, self._in_memory = pids, folders, limits, in_memory
         self._last = 0.0
         self._samples = 0
         self._unmapped = 0
@@ -78,10 +85,11 @@ class Watch:
 
     def _too_much_written(self, pids: set[int]) -> str:
         unnamed = {key: found for pid in pids for key, found in processes.unnamed_files(pid).items()}
-        self._unmapped = sum(size for in_memory, size in unnamed.values() if in_memory)
         deleted = sum(size for in_memory, size in unnamed.values() if not in_memory)
         most = self._limits.disk_bytes
         try:
+            self._unmapped = sum(size for in_memory, size in unnamed.values() if in_memory)
+            self._unmapped += sum(bytes_below(folder, one_device=True) for folder in self._in_memory())
             written = deleted + sum(bytes_below(folder) for folder in self._folders) if most else 0
         except TooDeep:
             return "the candidate made folders in folders, too deep to be counted"
@@ -92,8 +100,12 @@ class TooDeep(Exception):
     """A path below a folder is longer than the kernel takes."""
 
 
-def bytes_below(folder: Path) -> int:
-    """What all files below a folder take on the disk.
+def bytes_below(folder: Path, one_device: bool = False) -> int:
+    """What all files below a folder take.
+
+    Args:
+        folder: where to look.
+        one_device: leave out what is mounted below it.
 
     Raises:
         TooDeep: some of it is out of reach.
@@ -103,7 +115,7 @@ def bytes_below(folder: Path) -> int:
         try:
             for entry in os.scandir(waiting.pop()):
                 if entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
+                    waiting += [entry.path] if not one_device or not os.path.ismount(entry.path) else []
                 else:
                     total += _disk_bytes(entry)
         except OSError as error:

@@ -1,12 +1,16 @@
 """A model's weights without its code, for candidates that convert weights in `from_reference`.
 
 Knows how to copy the module tree: subtrees of `torch.nn` modules are kept as they are, every other module becomes a
-`Donor` with the same parameters, buffers, children and plain attributes. Does not know how it travels.
+`Donor` with the same parameters, buffers, children and plain attributes; and how it travels beside a file that holds
+the state dict already. Does not know who receives it.
 """
 
 from __future__ import annotations
 
 import copy
+import io
+import pickle
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -60,3 +64,44 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, dict):
         return all(_is_plain(item) for item in value.values())
     return isinstance(value, _PLAIN)
+
+
+def packed(donor: nn.Module, state: Mapping[str, torch.Tensor]) -> bytes:
+    """A donor pickled without the tensors that `state` holds.
+
+    Args:
+        donor: what `donate` gives.
+        state: the original's state dict; its tensors share memory with the donor's.
+    """
+    names = {_place(tensor): name for name, tensor in state.items()}
+    buffer = io.BytesIO()
+    pickler = pickle.Pickler(buffer)
+
+    def named(value: Any) -> tuple[str, bool] | None:
+        name = names.get(_place(value)) if isinstance(value, torch.Tensor) else None
+        return None if name is None else (name, isinstance(value, nn.Parameter))
+
+    pickler.persistent_id = named  # type: ignore[method-assign]
+    pickler.dump(donor)
+    return buffer.getvalue()
+
+
+def unpacked(data: bytes, state: Mapping[str, torch.Tensor]) -> nn.Module:
+    """The donor that `packed` wrote, its tensors taken from `state`."""
+    made: dict[str, torch.Tensor] = {}
+
+    def find(key: tuple[str, bool]) -> torch.Tensor:
+        name, is_parameter = key
+        if name not in made:
+            tensor = state[name].clone()
+            made[name] = nn.Parameter(tensor, requires_grad=tensor.is_floating_point()) if is_parameter else tensor
+        return made[name]
+
+    unpickler = pickle.Unpickler(io.BytesIO(data))
+    unpickler.persistent_load = find  # type: ignore[method-assign]
+    donor: nn.Module = unpickler.load()
+    return donor
+
+
+def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride()

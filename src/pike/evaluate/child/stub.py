@@ -13,7 +13,9 @@ import pickle
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -21,7 +23,9 @@ import torch
 from torch import nn
 
 from pike.evaluate.child import regions
+from pike.evaluate.child.blank import Blank
 from pike.evaluate.child.delivery import CommittingOnDevice, CommittingOnHost, Copying, Delivery, LockedMemory
+from pike.evaluate.child.donor import unpacked
 from pike.evaluate.child.layout import Layout, check_output, put_together, views
 from pike.evaluate.child.profiling import ProfileOrder, Recorder
 
@@ -57,6 +61,8 @@ class LoadOrder:
         state_path: `torch.save` file with the reference's state dict, empty for none.
         donor_path: pickle file with what `from_reference` receives.
         payload_path: pickle file with a live module (see `TaskKind.MODULE`), empty for none.
+        blank: whether random initialisation is skipped, because the reference's own weights are not what its
+            constructor draws.
     """
 
     class_name: str
@@ -65,6 +71,7 @@ class LoadOrder:
     state_path: str = ""
     donor_path: str = ""
     payload_path: str = ""
+    blank: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +165,8 @@ class Stub:
             return FROM_REFERENCE
         if order.payload_path:
             raise TypeError(f"{order.class_name} must define the classmethod from_reference(cls, model)")
-        model = kind(*(_unpickle(order.init_path) if order.init_path else ()))
+        with Blank() if order.blank else nullcontext():
+            model = kind(*(_unpickle(order.init_path) if order.init_path else ()))
         how = _give_state(model, order.state_path)
         self.model = _prepare(model, self.device)
         return how
@@ -245,7 +253,7 @@ class Stub:
     def _original(self, order: LoadOrder) -> Any:
         if order.payload_path:
             return _prepare(_unpickle(order.payload_path)["module"], self.device)
-        return _prepare(_unpickle(order.donor_path), self.device)
+        return _prepare(unpacked(Path(order.donor_path).read_bytes(), _state(order.state_path)), self.device)
 
 
 def _place(order: MapOrder, source: torch.Tensor, target: torch.Tensor, number: int) -> _Place:
@@ -288,7 +296,7 @@ def _prepare(model: Any, device: torch.device) -> Any:
 def _give_state(model: Any, state_path: str) -> int:
     if not state_path or not isinstance(model, nn.Module):
         return SEEDED
-    state = torch.load(state_path, weights_only=True, mmap=True)
+    state = _state(state_path)
     if not state and not model.state_dict():
         return STATE_DICT
     try:
@@ -297,3 +305,8 @@ def _give_state(model: Any, state_path: str) -> int:
         sys.stderr.write(f"weights: load_state_dict refused, so the same random seed has to do: {error}\n")
         return SEEDED
     return STATE_DICT
+
+
+def _state(path: str) -> dict[str, torch.Tensor]:
+    state: dict[str, torch.Tensor] = torch.load(path, weights_only=True, mmap=True)
+    return state

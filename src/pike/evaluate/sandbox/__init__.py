@@ -6,11 +6,11 @@ level is one file, listed once in `choice`.
 
 from pike.evaluate.sandbox.bubblewrap import Bubblewrap
 from pike.evaluate.sandbox.choice import LEVELS, choose
-from pike.evaluate.sandbox.container import Container, discard
+from pike.evaluate.sandbox.container import ENGINES, Container, discard
 from pike.evaluate.sandbox.level import CHANNEL, Cell, Claim, SandboxLevel
 from pike.evaluate.sandbox.process import BareProcess
 
 __all__ = [
-    "CHANNEL", "LEVELS", "BareProcess", "Bubblewrap", "Cell", "Claim", "Container", "SandboxLevel", "choose",
-    "discard",
+    "CHANNEL", "ENGINES", "LEVELS", "BareProcess", "Bubblewrap", "Cell", "Claim", "Container", "SandboxLevel",
+    "choose", "discard",
 ]  # fmt: skip

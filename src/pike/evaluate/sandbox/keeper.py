@@ -1,7 +1,8 @@
 """A small program that runs another one and stays the parent of all that it leaves behind, so that nothing gets lost.
 
-Run as `python keeper.py PROGRAM ARGUMENTS`; ends as the program ends. Container tools detach their monitor, which would
-otherwise go on when whoever is above dies. Does not know what it runs.
+Run as `python keeper.py COUNT FAREWELL... PROGRAM ARGUMENTS`; ends as the program ends. Container engines detach what
+they start, which would otherwise go on when whoever is above dies. The farewell, a command of COUNT words (0 for none),
+is run then, for what belongs to a daemon and cannot be kept. Does not know what it runs.
 """
 
 import ctypes
@@ -18,7 +19,8 @@ def main() -> None:
     libc.prctl(_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGTERM, _end)
     libc.prctl(_SIGNAL_WHEN_PARENT_DIES, signal.SIGTERM, 0, 0, 0)
-    program = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ)
+    words = sys.argv[2 + int(sys.argv[1]) :]
+    program = os.posix_spawnp(words[0], words, os.environ)
     code = 1
     while True:
         try:
@@ -31,12 +33,19 @@ def main() -> None:
 
 
 def _end(*_: object) -> None:
-    """Kill children until there are none: those of the dead become ours."""
+    """Kill children until there are none (those of the dead become ours), and say farewell."""
+    _kill_children()
+    if farewell := sys.argv[2 : 2 + int(sys.argv[1])]:
+        os.waitpid(os.posix_spawnp(farewell[0], farewell, os.environ), 0)
+    os._exit(1)
+
+
+def _kill_children() -> None:
     while True:
         with open(f"/proc/self/task/{os.getpid()}/children") as file:
             children = file.read().split()
         if not children:
-            os._exit(1)
+            return
         for child in children:
             os.kill(int(child), signal.SIGKILL)
             os.waitpid(int(child), 0)

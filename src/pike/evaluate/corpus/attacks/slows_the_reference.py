@@ -22,7 +22,7 @@ def _busy():
     os.setsid()
     until = _now() + 20_000
     while _now() < until:
-        if _now() - int.from_bytes(_flag[:8], "little") > 15:
+        if _now() - int.from_bytes(_flag[:8], "little") > 3:
             for _ in range(100):
                 pass
         else:

@@ -1,0 +1,85 @@
+"""What a task's file declares reaches the reference: weights that it sets itself, and one sentence where that fails."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from pike.core.errors import UserError
+from pike.core.evaluation import Status
+from pike.core.task import Task, TaskKind
+from pike.evaluate.reference import load
+
+FILE = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(96, 96, bias=False)
+        self.register_buffer("shift", torch.zeros(96))
+
+    def forward(self, x):
+        return self.layer(x) + self.shift
+
+
+def initialise(model):
+    model.layer.weight.normal_(0.0, 0.5)
+    model.shift.normal_()
+    model.train()
+
+
+def get_inputs():
+    return [torch.randn(64, 96)]
+
+
+def get_init_inputs():
+    return []
+"""
+CANDIDATE = """
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(96, 96, bias=False)
+        self.register_buffer("shift", torch.zeros(96))
+
+    def forward(self, x):
+        return torch.addmm(self.shift, x, self.layer.weight.t())
+"""
+
+
+def task_of(source: str) -> Task:
+    return Task("made", "made", TaskKind.SOURCE, source, "made.py")
+
+
+def test_a_file_sets_its_weights_and_buffers_the_same_way_each_time():
+    torch.manual_seed(1)
+    first = load(task_of(FILE)).model
+    torch.manual_seed(2)
+    second = load(task_of(FILE)).model
+    assert 0.4 < float(first.layer.weight.detach().std()) < 0.6
+    assert all(torch.equal(one, second.state_dict()[key]) for key, one in first.state_dict().items())
+
+
+def test_the_model_is_in_eval_mode_and_still_has_gradients_to_give():
+    model = load(task_of(FILE)).model
+    assert not model.training
+    assert model.layer.weight.requires_grad
+
+
+def test_a_failing_initialise_is_named():
+    with pytest.raises(UserError, match=r"'made': initialise\(model\) raised ZeroDivisionError"):
+        load(task_of(FILE.replace("model.train()", "1 / 0")))
+
+
+def test_a_candidate_receives_what_the_file_set(verdict):
+    found = verdict(CANDIDATE, task=task_of(FILE))
+    assert found.status is Status.VALID, found.reason
+    other = CANDIDATE.replace("self.shift, x", "0 * self.shift, x")
+    assert verdict(other, task=task_of(FILE)).status is Status.WRONG_OUTPUT

@@ -1,0 +1,133 @@
+"""A model run wider, layer by layer, and models whose weights come after construction."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from pike.core.evaluation import Precision
+from pike.core.task import Task, TaskKind
+from pike.evaluate import answers
+from pike.evaluate.child.blank import Blank
+from pike.evaluate.child.donor import Donor, donate, packed, unpacked
+from pike.evaluate.reference import Inputs, load
+from pike.evaluate.widened import widened
+
+
+class Net(nn.Module):
+    """Two layers, one of them used twice, and a buffer of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(8, 8)
+        self.norm = nn.LayerNorm(8)
+        self.register_buffer("shift", torch.randn(8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(self.first(torch.tanh(self.first(x)))) + self.shift
+
+
+def test_widening_gives_the_answer_of_a_float64_copy_and_leaves_the_model_alone() -> None:
+    model, x = Net().eval(), torch.randn(4, 8)
+    before = {name: (id(value), value.clone()) for name, value in model.state_dict(keep_vars=True).items()}
+    with torch.no_grad():
+        wide = widened(model, torch.float64)(x.double())
+        native = model(x)
+        assert torch.equal(wide, Net.forward(model.double(), x.double()))
+    assert wide.dtype is torch.float64 and native.dtype is torch.float32
+    after = model.float().state_dict(keep_vars=True)
+    assert all(torch.equal(value, after[name]) for name, (_, value) in before.items())
+
+
+def test_a_layer_that_raises_gets_its_own_weights_back() -> None:
+    model = Net().eval()
+    with pytest.raises(RuntimeError):
+        widened(model, torch.float64)(torch.randn(4, 7).double())
+    assert {value.dtype for value in model.state_dict().values()} == {torch.float32}
+
+
+def test_a_model_too_large_to_copy_still_has_exact_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, x = Net().eval(), torch.randn(4, 8)
+    inputs = Inputs((x,), {})
+    copied = answers.Answers(model, torch.device("cpu"), Precision.SAME, inputs)
+    monkeypatch.setattr(answers, "_MOST_COPY_BYTES", 0)
+    monkeypatch.setattr(answers, "_cast", lambda *_: pytest.fail)
+    streamed = answers.Answers(model, torch.device("cpu"), Precision.SAME, inputs)
+    assert streamed.exact
+    with torch.no_grad():
+        native = [model(x)]
+    assert torch.equal(streamed.expected(inputs, native).answers[0], copied.expected(inputs, native).answers[0])
+
+
+def test_random_initialisation_is_skipped_and_constants_are_kept() -> None:
+    with Blank():
+        layers = [nn.Linear(3, 3), nn.Conv2d(3, 3, 3), nn.Embedding(3, 3), nn.MultiheadAttention(4, 2), nn.GRU(3, 3)]
+        norm = nn.BatchNorm2d(3)
+        drawn = torch.randn(3)
+    assert not any(bool(value.any()) for layer in layers for value in layer.parameters())
+    assert bool((norm.weight == 1).all()) and bool(drawn.any())
+    assert bool(nn.Linear(3, 3).weight.any())
+
+
+LATER = """
+import torch
+CONSTRUCTED = []
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+    def forward(self, x):
+        return self.layer(x)
+def initialise(model):
+    %s
+def get_inputs():
+    return [torch.randn(2, 4)]
+def get_init_inputs():
+    return []
+"""
+
+
+def test_initialise_sets_the_weights_once_and_the_same_each_time() -> None:
+    source = LATER % "torch.nn.init.normal_(model.layer.weight)"
+    task = Task("later", "later", TaskKind.SOURCE, source, "later.py")
+    first, second = load(task), load(task)
+    assert first.blank
+    assert bool(first.model.layer.weight.any())
+    assert not bool(first.model.layer.bias.any()), "what initialise leaves alone is zero, not chance"
+    assert torch.equal(first.model.layer.weight, second.model.layer.weight)
+
+
+def test_a_donor_travels_without_the_tensors_that_the_state_dict_holds() -> None:
+    model = Net().eval()
+    model.table = torch.arange(3.0)  # not in the state dict
+    data = packed(donate(model), model.state_dict())
+    assert len(data) < model.first.weight.nbytes + 2500
+    there = unpacked(data, model.state_dict())
+    assert isinstance(there, Donor)
+    assert isinstance(there.first.weight, nn.Parameter)
+    assert torch.equal(there.first.weight, model.first.weight) and torch.equal(there.shift, model.shift)
+    assert torch.equal(there.table, model.table)
+    assert there.first.weight.data_ptr() != model.first.weight.data_ptr()
+
+
+class Rotation(nn.Module):
+    """Turns pairs by angles that it holds as complex numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("turns", torch.polar(torch.ones(4), torch.arange(4.0)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.view_as_real(torch.view_as_complex(x.float().view(-1, 4, 2)) * self.turns).flatten(-2).to(x.dtype)
+
+
+def test_a_float64_copy_keeps_imaginary_parts() -> None:
+    model, x = Rotation().eval(), torch.randn(3, 8)
+    found = answers.Answers(model, torch.device("cpu"), Precision.HALF, Inputs((x,), {}))
+    native = [model(x)]
+    expected = found.expected(Inputs((x,), {}), native)
+    assert found.exact
+    torch.testing.assert_close(expected.answers[0].float(), native[0], atol=1e-5, rtol=1e-5)
+    for variant in expected.variants:
+        torch.testing.assert_close(variant[0].float(), native[0], atol=5e-2, rtol=5e-2)
