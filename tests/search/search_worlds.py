@@ -34,6 +34,10 @@ def brainstormed(step: Step, count: int = 10) -> Outcome:
     return Outcome(step.id, ideas=tuple(f"idea {index}" for index in range(count)))
 
 
+def planned(step: Step) -> Outcome:
+    return Outcome(step.id, text=f"plan {step.round}/{step.sample}")
+
+
 def landscape(salt: int, *, valid_rate: float = 0.4, declines: float = 0.1, ideas: int = 10) -> World:
     """A rugged world: every status occurs, agents decline, sources repeat, times tie."""
 
@@ -45,6 +49,8 @@ def landscape(salt: int, *, valid_rate: float = 0.4, declines: float = 0.1, idea
             )
         if rng.random() < declines:
             return Outcome(step.id, failure="declined")
+        if step.role is Role.PLAN:
+            return planned(step) if rng.random() < 0.9 else Outcome(step.id, text=" ")
         if rng.random() < valid_rate:
             return Outcome(step.id, candidate_for(step, f"# {rng.randrange(30)}"), valid(rng.randrange(1, 40) / 4))
         status = rng.choice(FAILURES)
@@ -60,6 +66,8 @@ def only_valid(places: Sequence[tuple[int, int]], ms: float = 1.0) -> World:
     def answer(step: Step) -> Outcome:
         if step.role is Role.BRAINSTORM:
             return brainstormed(step)
+        if step.role is Role.PLAN:
+            return planned(step)
         place = (step.round, step.sample)
         if place in places:
             return Outcome(step.id, candidate_for(step), valid(ms + places.index(place)))
@@ -70,7 +78,9 @@ def only_valid(places: Sequence[tuple[int, int]], ms: float = 1.0) -> World:
 
 def failing_agent(step: Step) -> Outcome:
     """Writes something every time, and it never works."""
-    return Outcome(step.id) if step.role is Role.BRAINSTORM else Outcome(step.id, candidate_for(step), refused())
+    if step.role is Role.BRAINSTORM:
+        return Outcome(step.id)
+    return planned(step) if step.role is Role.PLAN else Outcome(step.id, candidate_for(step), refused())
 
 
 def declining_agent(step: Step) -> Outcome:
@@ -84,6 +94,8 @@ def always(status: Status) -> World:
     def answer(step: Step) -> Outcome:
         if step.role is Role.BRAINSTORM:
             return brainstormed(step)
+        if step.role is Role.PLAN:
+            return planned(step)
         return Outcome(step.id, candidate_for(step), valid(1.0) if status is Status.VALID else refused(status))
 
     return answer

@@ -25,6 +25,7 @@ from search_worlds import (
 from pike.core.evaluation import Status
 from pike.core.step import ORIGINAL, Candidate, Outcome, Role, Step, Strategy
 from pike.search.drive import Call, drive, replay
+from pike.search.point import MOST_FREE_STEPS
 
 BUDGETS = (0, 1, 9, 10, 11, 300)
 
@@ -69,9 +70,17 @@ class StrategyContract:
     """Subclasses give `build`; `most_queries` only where an option allows more than the budget.
 
     `unspent` is the most that a finished run may leave over: 0, or one less than the cost of an indivisible move.
+    `uses_seeds` says whether it ever starts from a solution from outside, `free` whether its steps cost nothing and the
+    budget only bounds how many there are (a budget of zero then bounds nothing). Fewer `concurrencies`, `salts` and cuts make it
+    quicker where many alike are looked at.
     """
 
     unspent = 0
+    uses_seeds = True
+    free = False
+    concurrencies = tuple(range(1, 21))
+    salts = (0, 1, 2)
+    cut_every = 1
 
     def build(self, queries: int) -> Strategy:
         """A new strategy with this query budget and always the same run seed."""
@@ -80,6 +89,11 @@ class StrategyContract:
     def most_queries(self, queries: int) -> int:
         """The most it may spend."""
         return queries
+
+    def used(self, calls: tuple[Call, ...]) -> int:
+        """How much of the budget a trace used."""
+        steps = steps_of(calls)
+        return sum(step.role is not Role.BRAINSTORM if self.free else step.queries for step in steps)
 
     def finished(
         self, queries: int, world: World, concurrency: int = 1, pick: Callable[[int], int] = last
@@ -96,11 +110,12 @@ class StrategyContract:
     @pytest.mark.parametrize("queries", BUDGETS)
     def test_budget_is_spent_but_never_exceeded(self, queries: int) -> None:
         calls = self.finished(queries, landscape(1), concurrency=7, pick=shuffled(1))
-        assert sum(step.queries for step in steps_of(calls)) >= queries - self.unspent
+        assert queries - self.unspent <= self.used(calls)
+        assert not self.free or self.used(calls) <= (queries or MOST_FREE_STEPS)
 
     def test_always_finishes_in_whatever_order_outcomes_come(self) -> None:
-        for concurrency in range(1, 21):
-            for salt in range(3):
+        for concurrency in self.concurrencies:
+            for salt in self.salts:
                 self.finished(67, landscape(salt), concurrency, shuffled(salt))
             self.finished(67, landscape(3), concurrency, lambda waiting: 0)
             self.finished(67, landscape(3), concurrency, last)
@@ -151,9 +166,9 @@ class StrategyContract:
 
     def test_resumes_at_every_event(self) -> None:
         """Rebuilt from any prefix of what happened, it goes on as if nothing had been."""
-        for salt in range(3):
+        for salt in self.salts:
             calls = self.finished(47, landscape(salt), concurrency=6, pick=shuffled(salt))
-            for cut in range(len(calls)):
+            for cut in range(salt, len(calls), 7 if salt else self.cut_every):
                 strategy = self.build(47)
                 replay(strategy, calls[:cut])
                 replay(strategy, calls[cut:])
@@ -205,7 +220,7 @@ class StrategyContract:
             if not waiting and strategy.done:
                 assert strategy.ask() is None
         assert strategy.done
-        assert self.build(0).done
+        assert self.build(0).done != self.free
 
     def test_an_outcome_is_told_once(self) -> None:
         strategy = self.build(10)
@@ -226,8 +241,8 @@ class StrategyContract:
             strategy.admit(Candidate(name, f"# {name}"), valid(ms))
         calls = drive(strategy, landscape(11), concurrency=4, pick=shuffled(11))
         check_trace(calls, self.most_queries(61), tuple(seeds))
-        assert any(step.seed in seeds for step in steps_of(calls))
-        assert sum(step.queries for step in steps_of(calls)) >= 61 - self.unspent
+        assert any(step.seed in seeds for step in steps_of(calls)) == self.uses_seeds
+        assert self.used(calls) >= 61 - self.unspent
 
     def test_only_valid_solutions_are_admitted_and_only_before_the_first_ask(self) -> None:
         strategy = self.build(10)

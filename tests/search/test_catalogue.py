@@ -63,7 +63,7 @@ def test_a_resolved_configuration_says_everything_and_means_the_same() -> None:
     config = search.resolve(StrategyConfig("pike-b:elitist", {"top_k": 2}))
     assert config.options["top_k"] == 2
     assert config.options["memory"] == "run"
-    assert len(config.options) == len(search.info("pike-b").options)
+    assert set(config.options) == {name.partition(".")[0] for name, _ in search.info("pike-b").options}
     assert search.resolve(config) == config
 
 
@@ -92,3 +92,72 @@ def test_replaying_another_run_is_refused() -> None:
     calls = search.drive(make(queries=20), landscape(1))
     with pytest.raises(ValueError, match="recorded"):
         search.replay(make("pike-b:no-iba", queries=20), calls)
+
+
+MIX = {
+    "my-mix": {"base": "stark", "epsilon": 0.1},
+    "mine:2": {"base": "my-mix", "in_flight": 4, "summary": "two at it"},
+}
+
+
+def test_a_named_strategy_is_resolved_to_a_preset_and_all_its_options() -> None:
+    config = search.resolve(StrategyConfig("mine:2", {"shown": 2}), MIX)
+    assert (config.preset, config.name, config.label) == ("stark", "mine:2", "mine:2")
+    assert {name: config.options[name] for name in ("epsilon", "in_flight", "shown", "library")} == {
+        "epsilon": 0.1,
+        "in_flight": 4,
+        "shown": 2,
+        "library": "tree",
+    }
+    assert search.resolve(config) == config  # without the file
+    search.make(config, Budget(queries=3), 0)
+
+
+def test_named_strategies_are_listed_with_what_differs_from_their_base() -> None:
+    found = {preset.name: preset for preset in search.presets(MIX)}
+    assert (found["my-mix"].base, found["my-mix"].differences) == ("stark", (("epsilon", "0.1"),))
+    assert found["mine:2"].summary == "two at it"
+    assert dict(found["stark:search-only"].differences) == {"roles": "optimise", "fixer": "efa"}
+    assert found["best-of-n"].base == "pike-b"
+    assert (found["pike-b"].base, found["pike-b"].differences) == ("", ())
+    assert dict(found["agent"].differences)["pacing"] == "steady"
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ({"x": {"base": "starck"}}, "Unknown strategy 'starck'; did you mean 'stark'?"),
+        ({"x": {"epsilon": 0.1}}, 'The strategy [strategies.x] needs a base, for example base = "pike-b"'),
+        ({"x": 3}, "The strategy [strategies.x] needs a base"),
+        ({"x": {"base": "y"}, "y": {"base": "x"}}, "The strategy [strategies.x] is its own base"),
+        ({"x": {"base": "pike-b", "epsilonn": 1}}, "Unknown setting 'strategies.x.epsilonn'; did you mean 'epsilon'?"),
+        ({"x": {"base": "pike-b", "memory": "long"}}, "Setting 'strategies.x.memory' cannot be 'long': choose"),
+        ({"pike-b": {"base": "stark"}, "x": {"base": "pike-b"}}, "The strategy [strategies.pike-b] has the name of"),
+        ({"other": {"base": "stark"}}, "Unknown strategy 'x'"),
+    ],
+)
+def test_a_named_strategy_that_cannot_be_used_says_why(named: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        search.resolve(StrategyConfig("x"), named)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pacing": "steady"}, "Setting 'strategy.memory' cannot be 'round' with strategy.pacing 'steady'"),
+        (
+            {"pacing": "steady", "memory": "run", "round_end": "quorum"},
+            "Setting 'strategy.round_end' cannot be 'quorum'",
+        ),
+        ({"pacing": "steady", "library": "tree", "budget_check": "round"}, "Setting 'strategy.budget_check' cannot be"),
+        ({"exploration": 0.5}, "Settings 'strategy.exploration' (0.5) and 'strategy.exploitation' (0.7) must not"),
+        ({"epsilon": 1.5}, "Setting 'strategy.epsilon' must be between 0 and 1, not 1.5"),
+        ({"selection": "best"}, "Setting 'strategy.selection' cannot be 'best': choose 'top-k' or 'ratio' or"),
+    ],
+)
+def test_what_excludes_each_other_is_said_in_one_sentence(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        make("pike-b", **options)
+    assert str(caught.value).startswith(message)
+    assert str(caught.value).count("\n") == 0

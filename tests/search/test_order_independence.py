@@ -16,8 +16,17 @@ from pike.core.evaluation import Status
 from pike.core.step import Role, Step, Strategy
 
 CONFIGURATIONS: dict[str, StrategyConfig] = {
-    preset.name: StrategyConfig(preset.name) for preset in search.presets()
+    preset.name: StrategyConfig(preset.name)
+    for preset in search.presets()
+    if {("pacing", "rounds"), ("round_end", "all")} <= set(preset.options)
 } | {
+    "tree in rounds": StrategyConfig("stark", {"pacing": "rounds", "ideas": True, "root_children": 10}),
+    "drawn": StrategyConfig(
+        "pike-b", {"selection": "ratio", "inspiration": "library", "memory": "run", "roles": "plan-code"}
+    ),
+    "weighted": StrategyConfig("pike-b", {"selection": "weighted", "inspiration": "top", "repair": "deferred"}),
+    "chain": StrategyConfig("pike-b", {"selection": "last", "repair": "deferred", "scope": "adaptive"}),
+    "adaptive": StrategyConfig("pike-b", {"scope": "adaptive", "plateau": 5, "inspiration": "windows"}),
     "fair": StrategyConfig("pike-b", {"fix_order": "fair"}),
     "round-budget": StrategyConfig("pike-b", {"budget_check": "round"}),
     "one-by-one": StrategyConfig("pike-b", {"queries_per_round": 3, "top_k": 2, "memory": "run"}),

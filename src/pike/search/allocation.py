@@ -1,6 +1,6 @@
 """Who gets how many of a round's queries: shares of seeds, ideas of samples, scarce fixes.
 
-Knows arithmetic on counts and the state of one sample. Does not know candidates, verdicts or steps.
+Knows arithmetic on counts and the state of one sample. Does not know verdicts or steps.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from pike.core.step import ORIGINAL
-from pike.search.options import FixOrder
+from pike.core.step import ORIGINAL, Role, Scope
+from pike.search.choices import FixOrder
+from pike.search.parts import Kin, Move
 
 
 class Phase(Enum):
     """Where a sample stands."""
 
     PLANNED = auto()
-    """Its first query is paid for in the plan and not asked yet."""
+    """Its next query is reserved and not asked yet."""
     RUNNING = auto()
     """A step of it is in flight."""
     FAILED = auto()
@@ -28,32 +29,51 @@ class Phase(Enum):
 
 @dataclass(slots=True)
 class Sample:
-    """One of a round's tries: a first candidate and the fixes it needed.
+    """One line of work: a first candidate and the fixes it needed, or one deferred repair of an earlier one.
 
     Attributes:
-        round: the round it belongs to.
+        round: the round it belongs to; a deferred repair has that of the candidate which it goes back to.
         index: its place in the round, from 0.
-        seed: id of the candidate it improves.
+        move: what it set out to do.
+        begun: the round in which it was begun.
+        reserved: queries that are set aside for it.
         idea: the brainstormed idea it starts from.
+        scope: how far to go from the seed.
+        inspirations: what its selection shows beside the seed.
         phase: where it stands.
         attempts: fixes asked so far.
         failing: id of the candidate to repair, empty before the first refusal.
-        failing_has_code: whether that candidate holds code.
+        plan: the plan to carry out, empty before there is one.
+        asked: whom its last step asked.
+        result: the candidate it stands for by now, None before the first.
+        original_ms: the original's time in its verdict, None where that is known or there is none.
     """
 
     round: int
     index: int
-    seed: str
+    move: Move
+    begun: int = 0
+    reserved: int = 1
     idea: str | None = None
+    scope: Scope = Scope.ANY
+    inspirations: tuple[str, ...] = ()
     phase: Phase = Phase.PLANNED
     attempts: int = 0
     failing: str = ""
-    failing_has_code: bool = False
+    plan: str = ""
+    asked: Role | None = None
+    result: Kin | None = None
+    original_ms: float | None = None
 
     @property
     def place(self) -> tuple[int, int]:
         """Position in the order of samples."""
         return self.round, self.index
+
+    @property
+    def may_refund(self) -> bool:
+        """Whether a query that is set aside for it can still turn out to be unnecessary: its plan may fail."""
+        return not self.plan and self.reserved > (0 if self.phase is Phase.RUNNING else 1)
 
 
 def even_split(total: int, parts: int) -> tuple[int, ...]:
@@ -73,9 +93,14 @@ def plan_seeds(slots: Sequence[str], size: int) -> tuple[str, ...]:
     return tuple(slot for slot, share in zip(slots, shares, strict=True) for _ in range(share))
 
 
+def usable_ideas(ideas: Sequence[str], most: int) -> list[str]:
+    """At most so many ideas; blanks do not count."""
+    return [idea.strip() for idea in ideas if idea.strip()][:most]
+
+
 def plan_ideas(ideas: Sequence[str], size: int) -> tuple[str | None, ...]:
-    """The idea of each of `size` samples: in turn, so that the first ones come more often; blanks do not count."""
-    usable = [idea.strip() for idea in ideas if idea.strip()][:size]
+    """The idea of each of `size` samples: in turn, so that the first ones come more often."""
+    usable = usable_ideas(ideas, size)
     return tuple(usable[index % len(usable)] if usable else None for index in range(size))
 
 

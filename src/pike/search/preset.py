@@ -38,19 +38,36 @@ class Preset(Generic[O]):
 
 
 @dataclass(frozen=True, slots=True)
+class Needs:
+    """What a strategy asks of the engine beside its steps.
+
+    Attributes:
+        recipes_write: recipes answer every step, whatever models the user chose.
+        recipe_seeds: valid recipes enter the library before the first query.
+    """
+
+    recipes_write: bool = False
+    recipe_seeds: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PresetInfo:
     """A preset for people and for checks before a run.
 
     Attributes:
         name: what the user writes.
         summary: one line.
-        differences: (option, value) pairs that differ from the family's plain preset.
+        base: what it is compared with: the plain preset of its family, for that one the default strategy, for a
+            strategy of a configuration the preset it builds on; empty for the default strategy and for one whose
+            options are others.
+        differences: (option, value) pairs that differ from `base`.
         options: every (option, value) pair.
         own_models: roles that must be given a model of their own.
     """
 
     name: str
     summary: str
+    base: str
     differences: tuple[tuple[str, str], ...]
     options: tuple[tuple[str, str], ...]
     own_models: tuple[Role, ...]
