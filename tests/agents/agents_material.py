@@ -2,11 +2,12 @@
 
 import dataclasses
 
+from pike.agents.plans import DRIFT
 from pike.core.agent import Context
 from pike.core.device import DeviceFacts
 from pike.core.evaluation import EvaluateOptions, Evaluation, OutputError, Precision, Status, Timing, Tolerance
 from pike.core.profile import Ceilings, Hotspot, Profile
-from pike.core.step import Candidate, Role, Solution, Step
+from pike.core.step import Candidate, Role, Scope, Solution, Step
 from pike.core.task import Task, TaskKind
 
 CPU = DeviceFacts(
@@ -105,6 +106,31 @@ def make(role=Role.OPTIMISE, device=CPU, task=SOURCE_TASK, options=None, **parts
     return Context(task=task, step=step, device=device, options=options or EvaluateOptions(), **parts)
 
 
+PLAN = """# fused in one kernel
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    # <<<IMPROVE BEGINS>>>
+    # Fuse the ReLU into the product: one Triton kernel over (64, 1024) tiles of 32 by 64, float32 throughout.
+    pass
+    # <<<IMPROVE ENDS>>>
+"""
+
+
+def needed(role):
+    """The parts of a context that a role cannot do without."""
+    if role.repairs:
+        return {"failing": refused(reason="")}
+    return {"step": {"plan": PLAN}} if role is Role.CODE else {}
+
+
+def planned(solution, name, parent="original", plan=PLAN):
+    """The solution under another name, written from a plan."""
+    candidate = dataclasses.replace(solution.candidate, id=name, parent=parent, plan=plan)
+    return dataclasses.replace(solution, candidate=candidate)
+
+
 def golden_contexts():
     """The prompts that are kept as files, by name."""
     half = EvaluateOptions(tolerance=Tolerance.PAPER, precision=Precision.HALF)
@@ -112,6 +138,7 @@ def golden_contexts():
     log = '--- stdout ---\nautotuning 1 of 3\n--- stderr ---\nkernel.cu(12): error: identifier "foo" is undefined\n'
     wrong = OutputError(0.02, 0.003, 1e-5, 1e-6)
     optimise, fix = Role.OPTIMISE, Role.FIX
+    window = (planned(solved(candidate_ms=0.8), "c5", "c3"), planned(refused(), "c6", "c3", "Use half precision."))
     return {
         "iba-source-cpu": make(Role.BRAINSTORM, reference_ms=1.25),
         "iba-source-cuda": make(Role.BRAINSTORM, H100, options=half),
@@ -120,6 +147,11 @@ def golden_contexts():
         "coa-source-cuda-seed": make(device=H100, options=tf32, seed=solved(), reference_ms=1.25),
         "coa-source-cuda-inspirations": make(
             device=H100, seed=solved(), inspirations=(solved("c5", candidate_ms=0.8), solved("c6", candidate_ms=1.0))
+        ),
+        "coa-source-cpu-crossover": make(
+            seed=solved(),
+            inspirations=(solved("c5", candidate_ms=0.4), solved("c9", candidate_ms=2.5), refused()),
+            reference_ms=1.25,
         ),
         "coa-source-cuda-profile": make(device=H100, seed=profiled(GPU_PROFILE), reference_ms=1.25),
         "coa-source-cpu-profile": make(seed=profiled(NO_PROFILE), reference_ms=1.25),
@@ -133,5 +165,21 @@ def golden_contexts():
             fix, H100, MODULE_TASK, failing=refused(Status.TIMEOUT, "stopped", log="tuning")
         ),
         "efa-source-cpu-nothing": make(fix, failing=refused(Status.PARSE_ERROR, "the answer holds no code", source="")),
+        "coa-source-cpu-tweak": make(step={"scope": Scope.TWEAK}, seed=solved()),
+        "coa-source-cpu-rewrite": make(step={"scope": Scope.REWRITE}, seed=solved()),
+        "plan-source-cuda-original": make(Role.PLAN, H100, reference_ms=1.25),
+        "plan-source-cpu-window": make(Role.PLAN, seed=solved(), inspirations=window, reference_ms=1.25),
+        "plan-module-cuda-original": make(Role.PLAN, H100, MODULE_TASK, step={"scope": Scope.REWRITE}),
+        "plan-source-cuda-profile": make(Role.PLAN, H100, seed=profiled(GPU_PROFILE), step={"scope": Scope.TWEAK}),
+        "code-source-cuda-window": make(
+            Role.CODE, H100, seed=solved(), inspirations=window, step={"plan": PLAN}, reference_ms=1.25
+        ),
+        "code-module-cpu-words": make(Role.CODE, task=MODULE_TASK, step={"plan": "channels_last + trace_frozen"}),
+        "debug-source-cuda-build": make(
+            Role.DEBUG, H100, failing=planned(refused(log=log), "c4"), inspirations=window, step={"plan": PLAN}
+        ),
+        "debug-source-cpu-drift": make(
+            Role.DEBUG, failing=refused(Status.PARSE_ERROR, f"{DRIFT}a line is missing"), step={"plan": PLAN}
+        ),
         "coa-source-cpu-bare": make(optimise, dataclasses.replace(CPU, compilers=())),
     }

@@ -1,7 +1,7 @@
 import random
 
 import pytest
-from agents_material import CPU, H100, MODULE_TASK, SOURCE_TASK, make, refused
+from agents_material import CANDIDATE, CPU, H100, MODULE_TASK, PLAN, SOURCE_TASK, make, needed, refused, solved
 
 from pike.agents import LlmAgent, estimate, render
 from pike.core.config import LlmConfig
@@ -75,6 +75,36 @@ async def test_a_model_that_declines_closes_the_step():
     assert (proposal.source, proposal.refused) == ("", "")
 
 
+async def test_a_plan_is_the_seed_with_anchors() -> None:
+    agent = scripted(f"The product is bound by memory.\n```python\n{PLAN}```\n")
+    proposal = await agent.act(make(Role.PLAN, seed=solved()))
+    assert (proposal.text, proposal.source, proposal.failure) == (PLAN, "", "")
+    drifted = await agent.act(make(Role.PLAN, seed=solved(source=FILE)))
+    assert drifted.text == ""
+    assert "does not match the file" in drifted.failure
+
+
+async def test_a_plan_carried_out_is_a_file_with_the_plans_note() -> None:
+    source = CANDIDATE.replace("pass", "mark = 1")
+    proposal = await scripted(f"```python\n{source}```").act(make(Role.CODE, **needed(Role.CODE)))
+    assert (proposal.source, proposal.refused) == (source, "")
+    assert proposal.note.startswith("Fuse the ReLU into the product")
+
+
+async def test_a_file_that_left_its_plan_is_refused_and_kept() -> None:
+    proposal = await scripted(f"```python\n{FILE}```").act(make(Role.CODE, **needed(Role.CODE)))
+    assert proposal.refused == "", "only its title differs from the plan's"
+    other = FILE.replace("torch.nn.Module", "nn.Module")
+    proposal = await scripted(f"```python\n{other}```").act(make(Role.CODE, **needed(Role.CODE)))
+    assert proposal.refused.startswith("anchor drift: ")
+    assert proposal.source == other
+
+
+async def test_a_repair_without_a_file_is_refused_for_that() -> None:
+    proposal = await scripted("I cannot.").act(make(Role.DEBUG, failing=refused(), step={"plan": PLAN}))
+    assert "no code" in proposal.refused
+
+
 async def test_a_provider_that_fails_is_the_engines_business():
     client = ScriptedClient("scripted:x", Script(lines=(Line(errors=(500,)),)))
     with pytest.raises(ProviderError):
@@ -92,8 +122,8 @@ async def test_each_role_has_its_own_asker():
         return ask
 
     agent = LlmAgent({role: asker(role.value) for role in Role})
-    for context in (make(Role.BRAINSTORM), make(), make(Role.FIX, failing=refused())):
-        await agent.act(context)
+    for role in Role:
+        await agent.act(make(role, **needed(role)))
     assert asked == [(role.value, role) for role in Role]
 
 

@@ -1,7 +1,7 @@
 import re
 
 import pytest
-from agents_material import CPU, H100, MODULE_TASK, SOURCE_TASK, golden_contexts, make, refused, solved
+from agents_material import CPU, H100, MODULE_TASK, SOURCE_TASK, golden_contexts, make, needed, refused, solved
 
 from pike.agents import query_for, render
 from pike.agents.fences import STREAM_CHARACTERS, fence, printable, streams
@@ -117,8 +117,7 @@ def test_the_device_and_its_limits_are_stated():
 
 @pytest.mark.parametrize("role", list(Role))
 def test_unknown_facts_are_left_out_and_nothing_is_shown_as_none(role):
-    parts = {"failing": refused(reason="")} if role is Role.FIX else {}
-    user = render(make(role, DeviceFacts("cpu", "some cpu"), **parts)).user
+    user = render(make(role, DeviceFacts("cpu", "some cpu"), **needed(role))).user
     assert "0.0 GiB" not in user
     assert "None" not in user
 
@@ -151,8 +150,8 @@ def test_only_what_works_on_the_machine_is_offered():
 )
 @pytest.mark.parametrize("role", list(Role))
 def test_tolerance_and_precision_are_stated_to_every_role(role, precision, tolerance, said, unsaid):
-    parts = {"failing": refused()} if role is Role.FIX else {}
-    user = render(make(role, options=EvaluateOptions(tolerance=tolerance, precision=precision), **parts)).user
+    options = EvaluateOptions(tolerance=tolerance, precision=precision)
+    user = render(make(role, options=options, **needed(role))).user
     assert said in user
     assert unsaid not in user
 

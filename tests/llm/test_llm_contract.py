@@ -8,6 +8,7 @@ from pike.core.config import LlmConfig
 from pike.core.query import Answer
 from pike.llm import Price, ReplayClient, connect
 from pike.llm.fake_server import FakeServer, Reply
+from pike.llm.hand import HandClient
 
 
 def _provider(folder, server):
@@ -27,7 +28,14 @@ def _replay(folder, server):
     return ReplayClient("replay:run", {number: Answer("hello") for number in range(20)})
 
 
-@pytest.fixture(params=[_provider, _command, _scripted, _replay], ids=lambda make: make.__name__[1:])
+def _by_hand(folder, server):
+    made = HandClient()
+    for number in range(20):
+        made.give(number, Answer("hello"))
+    return made
+
+
+@pytest.fixture(params=[_provider, _command, _scripted, _replay, _by_hand], ids=lambda make: make.__name__[1:])
 async def client(request, tmp_path):
     with FakeServer(default=Reply("hello", delay_seconds=0.02)) as server:
         made = request.param(tmp_path, server)

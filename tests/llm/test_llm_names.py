@@ -19,6 +19,7 @@ from pike.llm import FORMS, Kind, connect, parse
         ("replay:runs/demo", Kind.REPLAY, "runs/demo", ""),
         ("scripted:a:b.toml", Kind.SCRIPTED, "a:b.toml", ""),
         (" none ", Kind.NONE, "", ""),
+        ("by-hand", Kind.BY_HAND, "", ""),
     ],
 )
 def test_a_name_is_taken_apart_and_put_together(text, kind, target, url):
@@ -27,7 +28,7 @@ def test_a_name_is_taken_apart_and_put_together(text, kind, target, url):
     assert parse(name.text) == name
 
 
-@pytest.mark.parametrize("text", ["", "gpt-5", "openai:", "mistral:large", "none:x", ":", "openai: "])
+@pytest.mark.parametrize("text", ["", "gpt-5", "openai:", "mistral:large", "none:x", "by-hand:me", ":", "openai: "])
 def test_an_unknown_name_lists_the_forms(text):
     with pytest.raises(UserError) as caught:
         parse(text)

@@ -74,6 +74,25 @@ async def test_answers_go_by_role_and_step_and_prompt(script, ask):
     assert fixed.model == "actor"
 
 
+async def test_every_role_can_be_scripted(script, ask):
+    text = "".join(f"[[answer]]\nrole = '{role.value}'\ntext = 'as {role.value}'\n" for role in Role)
+    client = script(text)
+    for role in Role:
+        assert await say(client, ask(3, role)) == f"as {role.value}"
+
+
+async def test_an_answer_can_be_made_from_the_prompt(script, ask):
+    client = script(r"""
+    [[answer]]
+    role = "plan"
+    take = "<(.*?)>"
+    replace = [["^x = (\\d)$", "y = \\1"], ["z", ""]]
+    text = "taken: {taken}."
+    """)
+    assert await say(client, ask(0, Role.PLAN, prompt="<not this> but <a\nx = 7\nz>")) == "taken: a\ny = 7\n."
+    assert await say(client, ask(0, Role.PLAN, prompt="nothing to take")) == "taken: ."
+
+
 async def test_the_answer_does_not_depend_on_what_was_asked_before(script, ask):
     once, again = script(SCRIPT), script(SCRIPT)
     forwards = {n: await say(once, ask(n)) for n in range(12)}
@@ -169,6 +188,10 @@ async def test_json_and_json_lines_are_read(script, ask, name, text):
         "[[answer]]\ntxt = 'typo'",
         "[[answer]]\nerrors = [200]",
         "[[answer]]\nregex = '('",
+        "[[answer]]\ntake = 'no group'",
+        "[[answer]]\ntake = '(two) (groups)'",
+        "[[answer]]\nreplace = [['(', '']]",
+        "[[answer]]\nreplace = [['a', '\\9']]",
         "[[answer]]\nfile = 'missing.py'",
         "[[answer]]\nfinish = 'sometimes'",
         "unknown = 1",

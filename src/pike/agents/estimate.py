@@ -23,9 +23,18 @@ CANDIDATE_GROWTH = 1.5
 """Length of a candidate file over the length of the original model."""
 LEAST_CANDIDATE_CHARACTERS = 4_000
 """Even a short model becomes a file of about a hundred lines with its kernel."""
-THINKING_TOKENS = {Role.BRAINSTORM: 4_000, Role.OPTIMISE: 6_000, Role.FIX: 4_000}
+THINKING_TOKENS = {
+    Role.BRAINSTORM: 4_000,
+    Role.OPTIMISE: 6_000,
+    Role.FIX: 4_000,
+    Role.PLAN: 6_000,
+    Role.CODE: 4_000,
+    Role.DEBUG: 4_000,
+}
 """Thinking and explanation of one answer, for a model that thinks."""
 IDEAS_TOKENS = 1_500
+WINDOW_NODES = {Role.PLAN: 4, Role.CODE: 4, Role.DEBUG: 2}
+"""Other candidates that a role of STARK is shown, once its tree has grown."""
 LOG_SHARE = 0.4
 """Diagnostics of a failing candidate, as a share of the most that is shown of both streams."""
 
@@ -55,13 +64,15 @@ def _estimate(role: Role, task: Task, device: DeviceFacts, options: EvaluateOpti
     seed = Solution(Candidate("c0", "x" * size), Evaluation(Status.INFRA_ERROR))
     log = "x" * round(2 * STREAM_CHARACTERS * LOG_SHARE)
     failing = Solution(Candidate("c1", "x" * size), Evaluation(Status.BUILD_ERROR, log=f"--- stderr ---\n{log}"))
+    others = (Candidate(f"c{number}", "x" * size) for number in range(2, 2 + WINDOW_NODES.get(role, 0)))
     context = Context(
         task=task,
-        step=Step(0, role),
+        step=Step(0, role, plan="x" * size if role is Role.CODE else ""),
         device=device,
         options=options,
-        seed=seed if role is Role.OPTIMISE else None,
-        failing=failing if role is Role.FIX else None,
+        seed=seed if role in (Role.OPTIMISE, Role.PLAN) else None,
+        failing=failing if role.repairs else None,
+        inspirations=tuple(Solution(other, Evaluation(Status.BUILD_ERROR, "refused")) for other in others),
     )
     prompt = render(context)
     written = IDEAS_TOKENS if role is Role.BRAINSTORM else approximate_tokens("x" * size)

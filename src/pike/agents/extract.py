@@ -10,6 +10,7 @@ import ast
 import re
 import warnings
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pike.agents.blocks import Block, blocks
 from pike.core.query import Finish
@@ -118,6 +119,7 @@ def _cut(finish: Finish) -> str:
     return " (it was cut off by the output limit)" if finish is Finish.LENGTH else ""
 
 
+@lru_cache(maxsize=4)
 def _parsed(source: str) -> tuple[ast.Module | None, int]:
     """The syntax tree, or None and the line where parsing stopped (0 where that is unknown)."""
     if len(source) > SOURCE_BYTES:

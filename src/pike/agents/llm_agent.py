@@ -1,6 +1,6 @@
 """The agent that asks language models: prompt, question, and what the answer holds.
 
-Knows the three roles and what each does with its answer. Does not know clients, retries or money: it is given one
+Knows every role and what each does with its answer. Does not know clients, retries or money: it is given one
 asker for each role.
 """
 
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 
 from pike.agents.extract import extract
 from pike.agents.fences import printable
 from pike.agents.ideas import parse_ideas
+from pike.agents.plans import find, improvable, instructions, refusal
 from pike.agents.prompting import render
 from pike.core.agent import Context, Proposal
 from pike.core.query import Answer, Finish, Query
@@ -37,8 +39,8 @@ class LlmAgent:
     async def act(self, context: Context) -> Proposal:
         """Answer one step with one query.
 
-        An answer without a usable file is a proposal with `refused`, an unusable list of ideas one without
-        ideas, and a model that declines one with `failure`.
+        An answer without a usable file, or with one that left its plan's anchors, is a proposal with `refused`; an
+        unusable list of ideas is one without ideas; an unusable plan, or a model that declines, one with `failure`.
 
         Raises:
             ProviderError: the model could not be reached after all retries.
@@ -47,7 +49,12 @@ class LlmAgent:
         match context.step.role:
             case Role.BRAINSTORM:
                 return _read_ideas(answer)
-            case Role.OPTIMISE | Role.FIX:
+            case Role.PLAN:
+                found = find(answer, improvable(context))
+                return Proposal(text=found.text, author=answer.model, failure=found.failure)
+            case Role.CODE | Role.DEBUG:
+                return _held_to_plan(context, _read_candidate(context.step, answer))
+            case _:
                 return _read_candidate(context.step, answer)
 
 
@@ -67,16 +74,24 @@ def _read_candidate(step: Step, answer: Answer) -> Proposal:
         return Proposal(author=answer.model, failure=f"{answer.model or 'the model'} declined to answer")
     found = extract(answer.text, answer.finish)
     note = _note(step, found.source)
-    return Proposal(source=found.source, author=answer.model, note=note, refused=found.refused)
+    proposal = Proposal(source=found.source, author=answer.model, note=note, refused=found.refused)
+    return replace(proposal, parent=answer.parent)
+
+
+def _held_to_plan(context: Context, proposal: Proposal) -> Proposal:
+    if proposal.refused or proposal.failure:
+        return proposal
+    return replace(proposal, refused=refusal(context, proposal.source))
 
 
 def _note(step: Step, source: str) -> str:
-    """One line on what the candidate tries: the idea it carries out, or what its own first comment says."""
+    """One line on what the candidate tries: its idea or plan, or what its own first comment says."""
     comment = _COMMENT.match(source)
     text = comment[1].strip("\"' ") if comment else ""
-    if step.idea:
-        text = step.idea.strip().partition("\n")[0]
-    if step.role is Role.FIX:
+    told = step.idea or (" / ".join(instructions(step.plan)) if step.role is Role.CODE else "")
+    if told:
+        text = told.strip().partition("\n")[0]
+    if step.role.repairs:
         text = f"fix {step.attempt} of {step.failing}" + (f": {text}" if text else "")
     line = " ".join(printable(text).split())
     return line if len(line) <= NOTE_CHARACTERS else line[: NOTE_CHARACTERS - 1] + "…"

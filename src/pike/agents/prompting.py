@@ -1,4 +1,4 @@
-"""Prompts for the three roles: from what an agent may look at to a system prompt and a user prompt.
+"""Prompts for every role: from what an agent may look at to a system prompt and a user prompt.
 
 Knows which template belongs to which role and what goes into it; the words themselves are Markdown files in
 `templates/`. Does not know any model, and never shows a verdict's output as anything but fenced data.
@@ -13,9 +13,13 @@ from typing import Any
 
 import jinja2
 
+from pike.agents.anchors import BEGINS, ENDS
 from pike.agents.fences import fence, printable, streams
 from pike.agents.means import device_rows, means_of
+from pike.agents.plans import anchored, drifted, improvable, instructions
 from pike.agents.profiles import hotspot_table, profile_rows
+from pike.agents.scores import score_table
+from pike.agents.windows import window
 from pike.core.agent import Context
 from pike.core.evaluation import Status
 from pike.core.step import Role, Solution
@@ -53,9 +57,26 @@ def _values(context: Context) -> dict[str, Any]:
         "device_rows": device_rows(context.device),
         "minutes": _number(context.options.timeout_seconds / 60),
     }
-    if context.step.role is Role.FIX:
+    if context.step.role.repairs:
         values |= _diagnosis(context.failing)
+    if context.step.role in (Role.PLAN, Role.CODE, Role.DEBUG):
+        values |= _planning(context)
     return values
+
+
+def _planning(context: Context) -> dict[str, Any]:
+    plan = context.step.plan
+    if context.step.role is Role.CODE and not plan.strip():
+        raise ValueError("a coding step needs a plan")
+    return {
+        "begins": BEGINS,
+        "ends": ENDS,
+        "window": window(context),
+        "improvable": improvable(context),
+        "anchored": anchored(plan) is not None,
+        "drifted": drifted(context.failing),
+        "instructions": instructions(plan),
+    }
 
 
 def _diagnosis(failing: Solution | None) -> dict[str, Any]:
@@ -93,11 +114,17 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        auto_reload=False,
         # Prompts are Markdown for a model: HTML escaping would damage the source code in them.
         autoescape=False,
     )
     environment.filters.update(
-        fence=fence, measured=_measured, number=_number, hotspot_table=hotspot_table, profile_rows=profile_rows
+        fence=fence,
+        measured=_measured,
+        number=_number,
+        hotspot_table=hotspot_table,
+        profile_rows=profile_rows,
+        score_table=score_table,
     )
     return environment
 

@@ -1,32 +1,28 @@
 """A client for any program that reads a prompt on stdin and prints an answer: the print mode of coding agents.
 
-Knows how such a program is run, bounded and read: plain text, or one JSON object (or a list of events that ends
-in one) with `result`, `total_cost_usd`, `usage` and `is_error`, as print-mode coding agents write. Does not know
-what the program does; it runs in the current directory with the whole environment, because it is the user's own.
+Knows how such a program is run and bounded. Does not know how what it printed is read (`printed`) nor what the program
+does; it runs in the current directory with the whole environment, because it is the user's own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import shutil
 import signal
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from pike.core.errors import ProviderError, UserError
 from pike.core.query import Answer, Finish, Query
+from pike.llm import printed
 from pike.llm.client import Price
 from pike.llm.redact import redact
 from pike.llm.tokens import approximate_tokens
 
 OUTPUT_BYTES = 8 * 1024 * 1024
 """The most that is read from one stream of the program."""
-_CACHED = ("cache_creation_input_tokens", "cache_read_input_tokens")
-_LENGTH_REASONS = frozenset({"length", "max_tokens"})
 
 
 class CommandClient:
@@ -108,24 +104,28 @@ class CommandClient:
         return output
 
     def _answer(self, prompt: str, output: str, latency_seconds: float) -> Answer:
-        report = _report(output)
-        if report.get("is_error"):
-            raise ProviderError(f"'{self._name}' reported: {redact(str(report.get('result')))}", transient=True)
-        text = str(report.get("result") or "") if report else output
-        if not text.strip():
+        said = printed.read(output)
+        if said.error and not said.usd:
+            raise ProviderError(f"'{self._name}' reported: {redact(said.error[-400:])}", transient=True)
+        if not said.text.strip() and not said.usd:
             raise ProviderError(f"'{self._name}' printed no answer", transient=True)
-        usage = report.get("usage")
-        usage = usage if isinstance(usage, dict) else {}
-        length = report.get("stop_reason") in _LENGTH_REASONS
         return Answer(
-            text=text,
-            finish=Finish.LENGTH if length else Finish.STOP,
-            model=str(report.get("model") or self._name),
-            input_tokens=_count(usage, "input_tokens", *_CACHED) or approximate_tokens(prompt),
-            output_tokens=_count(usage, "output_tokens") or approximate_tokens(text),
-            usd=_money(report.get("total_cost_usd")),
+            text=said.text or said.error,
+            finish=_finish(said),
+            model=said.model or self._name,
+            input_tokens=said.input_tokens or approximate_tokens(prompt),
+            output_tokens=said.output_tokens or approximate_tokens(said.text),
+            thinking_tokens=said.thinking_tokens,
+            usd=said.usd,
             latency_seconds=latency_seconds,
         )
+
+
+def _finish(said: printed.Printed) -> Finish:
+    if said.error or not said.text.strip():
+        # It was paid for, so it must be an answer: a failed attempt is taken as free.
+        return Finish.REFUSED
+    return Finish.LENGTH if said.cut_off else Finish.STOP
 
 
 async def _feed(pipe: asyncio.StreamWriter | None, data: bytes) -> None:
@@ -151,25 +151,3 @@ async def _kill(process: asyncio.subprocess.Process) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()
-
-
-def _report(output: str) -> dict[str, Any]:
-    """The JSON object that a print-mode agent wrote, empty when the output is the answer itself."""
-    if not output.startswith(("{", "[")):
-        return {}
-    try:
-        value = json.loads(output)
-    except ValueError:
-        return {}
-    rows = value if isinstance(value, list) else [value]
-    found = [row for row in rows if isinstance(row, dict) and ("result" in row or "is_error" in row)]
-    return found[-1] if found else {}
-
-
-def _count(usage: dict[str, Any], *keys: str) -> int:
-    values = [usage.get(key) for key in keys]
-    return sum(value for value in values if isinstance(value, int) and value > 0)
-
-
-def _money(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None

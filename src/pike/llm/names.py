@@ -26,15 +26,19 @@ class Kind(StrEnum):
     COMMAND = "command"
     REPLAY = "replay"
     SCRIPTED = "scripted"
+    BY_HAND = "by-hand"
     NONE = "none"
 
 
 PROVIDERS = frozenset({Kind.OPENAI, Kind.ANTHROPIC, Kind.GOOGLE, Kind.OPENROUTER})
 """The kinds that are asked over the network."""
 
+_BARE = frozenset({Kind.BY_HAND.value, Kind.NONE.value})
+"""The names without a target."""
+
 FORMS = (
     "openai:MODEL, anthropic:MODEL, google:MODEL, openrouter:MODEL, openai:MODEL@http://HOST:PORT/v1 "
-    "(any OpenAI-compatible server), command:PROGRAM ARGS, replay:RUN, scripted:FILE, none"
+    "(any OpenAI-compatible server), command:PROGRAM ARGS, replay:RUN, scripted:FILE, by-hand, none"
 )
 """Every form of a name, for messages."""
 
@@ -45,7 +49,7 @@ class ModelName:
 
     Attributes:
         kind: the form.
-        target: the model, command line, run or file; empty for `none`.
+        target: the model, command line, run or file; empty for `none` and `by-hand`.
         url: the base address of an OpenAI-compatible server, empty for a provider's own.
     """
 
@@ -67,11 +71,11 @@ def parse(name: str) -> ModelName:
         UserError: no form fits, or an address holds credentials (names are journalled).
     """
     text = name.strip()
-    if text == Kind.NONE.value:
-        return ModelName(Kind.NONE)
+    if text in _BARE:
+        return ModelName(Kind(text))
     prefix, _, target = text.partition(":")
     target = target.strip()
-    known = {kind.value for kind in Kind} - {Kind.NONE.value}
+    known = {kind.value for kind in Kind} - _BARE
     if prefix not in known or not target:
         shown = text if "@" not in text else text.partition("@")[0] + "@…"
         raise UserError(f"'{shown}' names no model; the forms are {FORMS}")
@@ -107,6 +111,10 @@ def connect(name: str, config: LlmConfig) -> Client:
         from pike.llm.scripted import ScriptedClient
 
         return ScriptedClient.load(parsed.text, parsed.target)
+    if parsed.kind is Kind.BY_HAND:
+        from pike.llm.hand import HandClient
+
+        return HandClient()
     raise UserError(f"'{parsed.text}' asks no model; it can be the model of a whole run, not of one role")
 
 

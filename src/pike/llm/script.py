@@ -10,8 +10,12 @@ import re
 from dataclasses import dataclass
 
 from pike.core.query import Finish
+from pike.core.step import Role
 
-_ROLES = ("", "iba", "coa", "efa")
+_ROLES = ("", *(role.value for role in Role))
+TAKEN = "{taken}"
+"""In a text, stands for what was taken from the prompt."""
+_FLAGS = {"regex": re.NOFLAG, "take": re.DOTALL, "replace": re.MULTILINE | re.DOTALL}
 _FAULTS = ("timeout", "dropped")
 
 
@@ -24,6 +28,8 @@ class Line:
     regex: str = ""
     step: int | None = None
     text: str = ""
+    take: str = ""
+    replace: tuple[tuple[str, str], ...] = ()
     finish: Finish = Finish.STOP
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -35,14 +41,29 @@ class Line:
 
     def __post_init__(self) -> None:
         if self.role not in _ROLES:
-            raise ValueError(f"role {self.role!r} is none of iba, coa, efa")
+            raise ValueError(f"role {self.role!r} is none of {', '.join(Role)}")
         for error in self.errors:
             if error not in _FAULTS and not (isinstance(error, int) and 400 <= error <= 599):
                 raise ValueError(f"error {error!r} is no HTTP status from 400 to 599, 'timeout' or 'dropped'")
+        _compiled("regex", self.regex)
+        if _compiled("take", self.take).groups != bool(self.take):
+            raise ValueError(f"take {self.take!r} must have one group in brackets")
         try:
-            re.compile(self.regex)
-        except re.error as error:
-            raise ValueError(f"regex {self.regex!r}: {error}") from None
+            self._replaced("")
+        except (re.error, IndexError) as error:
+            raise ValueError(f"replace {self.replace!r}: {error}") from None
+
+    def reply(self, prompt: str) -> str:
+        """The text of the answer; of several places in the prompt that could be taken from, the last one counts."""
+        if not self.take:
+            return self.text
+        found = [match[1] for match in _compiled("take", self.take).finditer(prompt)]
+        return self.text.replace(TAKEN, self._replaced(found[-1] if found else ""))
+
+    def _replaced(self, taken: str) -> str:
+        for old, new in self.replace:
+            taken = _compiled("replace", old).sub(new, taken)
+        return taken
 
     @property
     def specificity(self) -> int:
@@ -86,3 +107,10 @@ class Script:
         most = max(line.specificity for line in fitting)
         chosen = [line for line in fitting if line.specificity == most]
         return chosen[step_id % len(chosen)]
+
+
+def _compiled(name: str, pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern, _FLAGS[name])
+    except re.error as error:
+        raise ValueError(f"{name} {pattern!r}: {error}") from None

@@ -12,12 +12,14 @@ The file is TOML, JSON (the same tree, or just the list of answers) or JSON Line
     unpriced = false                 # true: the price is unknown, as with a local server
 
     [[answer]]
-    role = "coa"                     # iba, coa or efa; left out: any
+    role = "coa"                     # iba, coa, efa, plan, code or debug; left out: any
     contains = "BatchNorm2d"         # only for prompts with this text ...
     regex = "conv\\d"                # ... or that match this pattern (re.search)
     step = 3                         # only for this step
     text = "..."                     # the answer; or
     file = "fused.py"                # a file beside the script: a `.py` becomes one Python code block, others are text
+    take = "BEGIN(.*?)END"           # what its one group matches in the prompt stands for "{taken}" in the text, after
+    replace = [["\\d+", "N"]]         # these patterns were replaced in it; both with re.DOTALL, these re.MULTILINE too
     finish = "stop"                  # stop, length or refused
     input_tokens = 1200              # tokens and money; default: estimated from the texts, priced as above
     output_tokens = 800              # thinking included
@@ -122,15 +124,15 @@ class ScriptedClient:
         raise _error(self._name, line.errors[count], line.retry_after_seconds)
 
     def _answer(self, query: Query, line: Line) -> Answer:
-        output = line.output_tokens
+        text, output = line.reply(query.prompt), line.output_tokens
         tokens_in = (
             line.input_tokens if line.input_tokens is not None else approximate_tokens(query.system + query.prompt)
         )
-        tokens_out = output if output is not None else approximate_tokens(line.text) + line.thinking_tokens
+        tokens_out = output if output is not None else approximate_tokens(text) + line.thinking_tokens
         price = self.price()
         usd = line.usd if line.usd is not None else (price.usd(tokens_in, tokens_out) if price else None)
         return Answer(
-            text=line.text,
+            text=text,
             finish=line.finish,
             model=self._script.model,
             input_tokens=tokens_in,
