@@ -48,7 +48,7 @@ def config(llm: str = "none", queries: int = 20, concurrency: int = 1, **more: A
     budget = Budget(queries, more.pop("usd", None), more.pop("tokens", None))
     models = LlmConfig(coa=llm, **more.pop("models", {}))
     strategy = StrategyConfig(more.pop("strategy", "pike-b"))
-    return RunConfig("tiny", strategy, models, budget, engine=EngineConfig(concurrency=concurrency, **more))
+    return RunConfig("tiny", strategy, llm=models, budget=budget, engine=EngineConfig(concurrency=concurrency, **more))
 
 
 def wiring(**parts: Any) -> engine.Wiring:

@@ -1,6 +1,7 @@
 """Starts processes and kills them: imports everything, then forks for each line on stdin.
 
-A line is JSON: `{"folder": ..., "llm": ..., "queries": ..., "concurrency": ..., "kill_after_seconds": null or number}`.
+A line is JSON: `{"folder": ..., "llm": ..., "queries": ..., "concurrency": ..., "kill_after_seconds": null or number}`
+for a run, `{"folder": ..., "campaign": ..., "kill_after_seconds": ...}` with a configuration for a campaign.
 Each line is answered by how the process ended. One line on stdout says that the imports are done.
 """
 
@@ -19,11 +20,17 @@ from engine_material import TASK, config, wiring
 
 from pike import agents, engine, search  # noqa: F401 - imported before the fork, not after it
 from pike.agents import llm_agent  # noqa: F401
+from pike.core.campaign import CampaignFile
 from pike.core.errors import UserError
+from pike.engine.campaign import CampaignWiring, is_campaign, resume_campaign, start_campaign
+from pike.engine.campaign_plan import make_plan
 
 
 async def carry_out(order: dict[str, Any]) -> None:
     folder = Path(order["folder"])
+    if "campaign" in order:
+        await carry_campaign(order["campaign"], folder)
+        return
     try:
         await engine.resume_run(folder, wiring())
     except UserError as error:
@@ -31,6 +38,14 @@ async def carry_out(order: dict[str, Any]) -> None:
         if "never began" not in str(error) and "no run" not in str(error):
             raise
         await engine.start(TASK, config(order["llm"], order["queries"], order["concurrency"]), folder, wiring())
+
+
+async def carry_campaign(layer: dict[str, Any], folder: Path) -> None:
+    shared = CampaignWiring(engine.InstantExecutor(delay_seconds=0.002), load=None, handle_signals=False)
+    if is_campaign(folder):
+        await resume_campaign(folder, shared)
+    else:
+        await start_campaign(make_plan(CampaignFile().put(layer)), folder, shared)
 
 
 def wait(pid: int, kill_after_seconds: float | None) -> int:

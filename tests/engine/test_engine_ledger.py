@@ -35,8 +35,11 @@ class Books:
     def __init__(self, budget: Budget) -> None:
         self.events: list[Event] = []
         self.accounts = Accounts()
-        self.ledger = Ledger(budget, self.accounts, self.record)
+        self.ledger = Ledger(budget, self.accounts, self.keep)
         self.most_usd = 0.0
+
+    async def keep(self, *events: Event) -> None:
+        self.record(*events)
 
     def record(self, *events: Event) -> None:
         for event in events:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -112,11 +113,11 @@ async def test_an_interrupted_replay_can_be_resumed(run, tmp_path: Path, monkeyp
     first = await run(MIXED, queries=20, concurrency=5, parts={"executor": Uneven()})
     real, left = store.Journal.append, [33]
 
-    def append(self, *new):
+    def append(self, *new, durable=True):
         left[0] -= 1
         if left[0] < 0:
             raise StoreError("The disk is full")
-        return real(self, *new)
+        return real(self, *new, durable=durable)
 
     monkeypatch.setattr(store.Journal, "append", append)
     with pytest.raises(StoreError):
@@ -126,6 +127,13 @@ async def test_an_interrupted_replay_can_be_resumed(run, tmp_path: Path, monkeyp
     assert (again.finished, again.best, again.speedup) == (True, first.best, first.speedup)
     order = [event for event in decisions(tmp_path / "run") if not isinstance(event, Judged)]
     assert [event for event in decisions(tmp_path / "again") if not isinstance(event, Judged)] == order
+
+
+async def test_a_finished_replay_is_read_where_what_it_replayed_is_gone(run, tmp_path: Path) -> None:
+    await run(MIXED, queries=5)
+    first = await replayed(tmp_path / "run", tmp_path / "again", queries=5)
+    shutil.rmtree(tmp_path / "run")
+    assert (await engine.resume_run(tmp_path / "again", wiring())).best == first.best
 
 
 async def test_one_role_cannot_replay_a_run(run, tmp_path: Path) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from engine_material import IDEAS, MIXED, TASK, coa, config, efa, entries, events, wiring, write_script
 
-from pike import engine
+from pike import engine, report
 from pike.core.agent import Context, Proposal
 from pike.core.config import PromptConfig
 from pike.core.errors import InfraError, ProviderError, StoreError, UserError
@@ -106,10 +107,30 @@ async def test_without_any_valid_candidate_the_result_says_so(run, tmp_path: Pat
     assert not (tmp_path / "run" / "best.py").exists()
 
 
-async def test_a_slower_winner_is_not_called_an_improvement(run) -> None:
+async def test_the_original_stays_where_nothing_is_faster(run, tmp_path: Path) -> None:
     result = await run([IDEAS, coa("valid 20ms", "slow")], queries=3)
-    assert result.speedup == 0.5
-    assert not result.improved
+    assert (result.improved, result.speedup, result.best_path) == (False, 1.0, None)
+    assert result.evaluation.speedup == 0.5
+    assert not (tmp_path / "run" / "best.py").exists()
+    written = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert (written["improved"], written["speedup"], written["speedup_ci95"]) == (False, 1.0, None)
+    assert written["candidate_ms"] == written["reference_ms"]
+    assert written["evaluation"]["speedup"] == 0.5
+
+
+async def test_a_gain_of_the_search_that_vanishes_leaves_no_best_file(run, tmp_path: Path) -> None:
+    class Sobering(engine.InstantExecutor):
+        async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
+            if request.effort is Effort.FINAL:
+                assert "valid 5ms" in request.source
+                request = replace(request, source=request.source.replace("valid 5ms", "valid 11ms"))
+            return await super().evaluate(request, on_stage)
+
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "best.py").write_text("what an interrupted process wrote")
+    result = await run([IDEAS, coa("valid 5ms", "flattered")], queries=3, parts={"executor": Sobering()})
+    assert (result.finished, result.improved, result.speedup) == (True, False, 1.0)
+    assert not (tmp_path / "run" / "best.py").exists()
 
 
 async def test_a_finalist_that_fails_is_reported_and_the_next_one_taken(run) -> None:
@@ -267,11 +288,11 @@ async def test_a_full_disk_stops_clearly_and_the_run_can_be_resumed(run, tmp_pat
 
     real, left = store.Journal.append, [25]
 
-    def append(self, *new):
+    def append(self, *new, durable=True):
         left[0] -= 1
         if left[0] < 0:
             raise StoreError("The disk is full")
-        return real(self, *new)
+        return real(self, *new, durable=durable)
 
     monkeypatch.setattr(store.Journal, "append", append)
     with pytest.raises(StoreError, match=r"disk is full\. What was written is safe; continue with: pike resume"):
@@ -390,6 +411,67 @@ async def test_recipes_need_no_model_and_the_best_file_says_how_to_build_it(tmp_
     assert terms.call == "(float32[1, 3, 8, 8])"
     assert terms.arguments() == (4,)
     assert terms.dtypes == "float32, int64"
+
+
+async def test_the_strategy_of_recipes_costs_no_query_and_says_what_each_step_brought(tmp_path: Path) -> None:
+    from pike.engine import originals
+
+    task = replace(TASK, source=SOURCE)
+    parts = wiring(load=originals.load)
+    setup = config(queries=0, concurrency=3, strategy="recipes")
+    result = await engine.start(task, setup, tmp_path / "run", parts)
+    assert (result.finished, result.stopped, result.spend.queries) == (True, "exhausted", 0)
+    tried = [one.recipes for one in result.trail]
+    assert len(set(tried)) == len(tried) == result.candidates > 5
+    gains = [one.gained for one in result.trail if one.gained]
+    best = max(one.speedup or 0.0 for one in result.trail)
+    assert math.prod(gains) == pytest.approx(best)
+    assert dict(result.declined)["cuda_graph"] == "CUDA graphs need an NVIDIA GPU"
+    written = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert [tuple(one["recipes"]) for one in written["trail"]] == tried
+    assert "does not apply: CUDA graphs need" in report.write(tmp_path / "run").read_text()
+    again = await engine.resume_run(tmp_path / "run", parts)
+    assert (again.trail, again.declined) == (result.trail, result.declined)
+
+
+async def test_the_strategy_of_recipes_ends_in_time_and_lets_go_of_what_is_being_judged(tmp_path: Path) -> None:
+    class Composer:
+        async def act(self, context: Context) -> Proposal:
+            if context.step.role is Role.BRAINSTORM:
+                return Proposal(ideas=("half", "compile"), text="tf32: no")
+            source = f"# pike-instant: valid 5ms\n# step {context.step.id}\nclass ModelNew: ..."
+            return Proposal(source, recipes=("half", f"number {context.step.id}"))
+
+    class Stuck(engine.InstantExecutor):
+        async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
+            assert request.options.timeout_seconds == (60.0 if request.effort is Effort.SEARCH else 900.0)
+            if request.effort is Effort.SEARCH and "# step 1\n" not in request.source:
+                await asyncio.sleep(3600.0)
+            return await super().evaluate(request, on_stage)
+
+    setup = config(queries=0, concurrency=3, strategy="recipes", max_hours=1.0 / 3600.0)
+    parts = wiring(executor=Stuck(), agents=dict.fromkeys(Role, Composer()))
+    result = await engine.start(TASK, setup, tmp_path / "run", parts)
+    assert (result.finished, result.stopped, result.spend.queries) == (True, "hours", 0)
+    stuck = [event.failure for event in events(tmp_path / "run") if isinstance(event, Told) and event.failure]
+    assert stuck == ["the time was over before its verdict"] * 3
+    assert (result.best.id, result.declined) == ("c1", (("tf32", "no"),))
+    replayed = config(f"replay:{tmp_path / 'run'}", queries=0, strategy="recipes")
+    again = await engine.start(TASK, replayed, tmp_path / "again", wiring(executor=None))
+    assert (again.best, again.trail) == (result.best, result.trail)
+
+
+async def test_without_a_valid_candidate_what_is_being_judged_comes_home(tmp_path: Path) -> None:
+    class Composer:
+        async def act(self, context: Context) -> Proposal:
+            source = f"# pike-instant: valid {5 + context.step.id}ms\nclass ModelNew: ..."
+            return Proposal(source, recipes=(f"number {context.step.id}",))
+
+    setup = config(queries=0, concurrency=2, strategy="recipes", max_hours=0.2 / 3600.0)
+    parts = wiring(executor=engine.InstantExecutor(delay_seconds=1.0), agents=dict.fromkeys(Role, Composer()))
+    result = await engine.start(TASK, setup, tmp_path / "run", parts)
+    assert (result.finished, result.stopped) == (True, "hours")
+    assert result.best is not None
 
 
 async def test_valid_recipes_seed_the_library_free_of_queries(run, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pike.core.config import RunConfig, StrategyConfig
+from pike.core.config import EngineConfig, RunConfig, StrategyConfig
 from pike.core.device import DeviceFacts
 from pike.core.evaluation import Effort, Evaluation, OutputError, Status, Timing, Weights
 from pike.core.events import (
@@ -40,7 +40,11 @@ REFUSED = Evaluation(
 EVERY_KIND: tuple[Event, ...] = (
     RunStarted(
         Task("demo/net", "Net", TaskKind.SOURCE, LONG, "net.py"),
-        RunConfig(task="net.py", strategy=StrategyConfig("pike-b", {"top_k": 2, "ideas": False})),
+        RunConfig(
+            task="net.py",
+            strategy=StrategyConfig("pike-b", {"top_k": 2, "ideas": False}),
+            engine=EngineConfig(concurrency=10),
+        ),
         DeviceFacts("cpu", "a CPU", compilers=("g++",), versions=(("torch", "2.13"),)),
         "0.1.0",
     ),

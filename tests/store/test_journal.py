@@ -18,8 +18,8 @@ from store_events import AWKWARD, EVERY_KIND, LONG
 from pike.core.codec import encode
 from pike.core.config import RunConfig, StrategyConfig
 from pike.core.errors import StoreError, UserError
-from pike.core.events import Asked, Entry, Finished, Resumed, RunStarted, Stopped, Told
-from pike.core.step import Role, Step
+from pike.core.events import Asked, Entry, Finished, Proposed, Resumed, RunStarted, Stopped, Told
+from pike.core.step import Candidate, Role, Step
 from pike.store import Journal, read, verify
 
 
@@ -66,6 +66,17 @@ def test_only_strings_above_512_characters_move(journal: Journal, length: int, f
     journal.append(Stopped("é" * length))
     assert len(list((journal.folder / "blobs").glob("??/*"))) == files
     assert next(journal.entries()).event == Stopped("é" * length)
+
+
+def test_what_is_not_durable_is_there_all_the_same_and_keeps_its_texts_in_its_row(journal: Journal) -> None:
+    source = "x" * 5000
+    journal.append(Asked(Step(0, Role.OPTIMISE)), Proposed(0, Candidate("c0", source)), durable=False)
+    assert not list((journal.folder / "blobs").glob("*/*"))
+    journal.append(Proposed(1, Candidate("c1", source)))
+    assert len(list((journal.folder / "blobs").glob("*/*"))) == 1
+    found = [entry.event for entry in read(journal.folder)][-2:]
+    assert [event.candidate.source for event in found if isinstance(event, Proposed)] == [source, source]
+    assert verify(journal.folder).sound
 
 
 def test_a_reopened_journal_goes_on_where_it_ended(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from store_events import EVERY_KIND
 
 from pike.core.codec import encode
 from pike.core.errors import StoreError, UserError
-from pike.core.events import Resumed
+from pike.core.events import Finished, Resumed, RunStarted
+from pike.core.step import Role
 from pike.store import Journal, read, verify
 
 ASSETS = Path(__file__).parent / "assets"
@@ -27,6 +28,21 @@ def test_a_journal_of_a_past_version_is_read_and_continued(version: int, tmp_pat
     assert not verify(run).orphans
     with Journal.open(run) as journal:
         assert journal.append(Resumed("now"))[0].seq == len(EVERY_KIND) + 1
+
+
+def test_models_of_a_run_from_before_roles_could_have_several(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(ASSETS / "journal_v1_models", run)
+    started, *_, last = [entry.event for entry in read(run)]
+    assert isinstance(started, RunStarted)
+    assert isinstance(last, Finished)
+    llm = started.config.llm
+    assert (llm.coa, llm.efa, llm.iba) == ("scripted:models.json", "scripted:cheap.json", "")
+    assert llm.models(Role.OPTIMISE) == llm.models(Role.PLAN) == ("scripted:models.json",)
+    assert llm.models(Role.FIX) == llm.models(Role.DEBUG) == ("scripted:cheap.json",)
+    assert verify(run).sound
+    with Journal.open(run) as journal:
+        journal.append(Resumed("now"))
 
 
 def written(folder: Path, statements: str) -> Path:

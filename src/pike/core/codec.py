@@ -2,6 +2,9 @@
 
 Knows dataclasses, enums, tuples, optionals and mappings of plain values, by their annotations. Does not know
 files or versions; a field that is missing takes its default, a field that is unknown is an error.
+
+What is to be done with a type is worked out once and kept as a function: a journal of a long run is decoded whenever
+it is resumed, reported or replayed.
 """
 
 from __future__ import annotations
@@ -10,26 +13,19 @@ import dataclasses
 import math
 import types
 import typing
+from collections.abc import Callable
 from enum import Enum
 from functools import cache
 from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
+Convert = Callable[[Any], Any]
 
 
 def encode(value: Any) -> Any:
     """A JSON-ready copy of `value`; non-finite floats become the strings `nan`, `inf`, `-inf`."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, list | tuple):
-        return [encode(item) for item in value]
-    if isinstance(value, dict):
-        return {str(key): encode(item) for key, item in value.items()}
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
+    kind: Any = type(value)
+    return _encoder(kind)(value)
 
 
 def decode(kind: type[T], value: Any) -> T:
@@ -38,65 +34,116 @@ def decode(kind: type[T], value: Any) -> T:
     Raises:
         ValueError: a field is unknown, missing without a default, or of the wrong type.
     """
-    return cast(T, _decode(kind, value))
+    hint: Any = kind
+    return cast(T, _decoder(hint)(value))
 
 
 @cache
-def _hints(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
-
-
-def _decode(kind: Any, value: Any) -> Any:
-    origin = typing.get_origin(kind)
-    if kind is Any:
-        return value
-    if origin in (typing.Union, types.UnionType):
-        return _decode_union(typing.get_args(kind), value)
-    if origin is tuple:
-        return _decode_tuple(typing.get_args(kind), value)
-    if origin in (dict, list):
-        return value
+def _encoder(kind: Any) -> Convert:
     if dataclasses.is_dataclass(kind):
-        return _decode_record(cast(type, kind), value)
+        names = tuple(field.name for field in dataclasses.fields(kind))
+        return lambda value: {name: encode(getattr(value, name)) for name in names}
+    if issubclass(kind, Enum):
+        return lambda value: value.value
+    if issubclass(kind, list | tuple):
+        return lambda value: [encode(item) for item in value]
+    if issubclass(kind, dict):
+        return lambda value: {str(key): encode(item) for key, item in value.items()}
+    if issubclass(kind, float):
+        return lambda value: value if math.isfinite(value) else str(value)
+    return lambda value: value
+
+
+@cache
+def _decoder(kind: Any) -> Convert:
+    origin = typing.get_origin(kind)
+    if kind is Any or origin in (dict, list):
+        return lambda value: value
+    if origin in (typing.Union, types.UnionType):
+        return _union(typing.get_args(kind))
+    if origin is tuple:
+        return _tuple(typing.get_args(kind))
+    if dataclasses.is_dataclass(kind):
+        return _record(cast(type, kind))
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return kind(value)
-    if kind is float and isinstance(value, int | float | str) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
-        return value
-    raise ValueError(f"expected {kind.__name__}, got {value!r}")
+        return _enum(kind)
+    return _float if kind is float else _plain(kind)
 
 
-def _decode_union(kinds: tuple[Any, ...], value: Any) -> Any:
-    if value is None and type(None) in kinds:
-        return None
-    others = [kind for kind in kinds if kind is not type(None)]
-    for kind in others[:-1]:
+def _enum(kind: type[Enum]) -> Convert:
+    members = {member.value: member for member in kind}
+
+    def decode_enum(value: Any) -> Any:
         try:
-            return _decode(kind, value)
-        except ValueError:
-            continue
-    return _decode(others[-1], value)
+            return members[value]
+        except (KeyError, TypeError):
+            return kind(value)
+
+    return decode_enum
 
 
-def _decode_tuple(kinds: tuple[Any, ...], value: Any) -> Any:
-    if not isinstance(value, list | tuple):
-        raise ValueError(f"expected a list, got {value!r}")
-    if len(kinds) == 2 and kinds[1] is Ellipsis:
-        return tuple(_decode(kinds[0], item) for item in value)
-    if len(kinds) != len(value):
-        raise ValueError(f"expected {len(kinds)} items, got {value!r}")
-    return tuple(_decode(kind, item) for kind, item in zip(kinds, value, strict=True))
+def _float(value: Any) -> Any:
+    if isinstance(value, int | float | str) and not isinstance(value, bool):
+        return float(value)
+    raise ValueError(f"expected float, got {value!r}")
 
 
-def _decode_record(kind: type, value: Any) -> Any:
-    if not isinstance(value, dict):
-        raise ValueError(f"expected an object for {kind.__name__}, got {value!r}")
-    hints = _hints(kind)
-    unknown = set(value) - {f.name for f in dataclasses.fields(kind)}
-    if unknown:
-        raise ValueError(f"{kind.__name__} has no field {sorted(unknown)[0]!r}")
-    try:
-        return kind(**{name: _decode(hints[name], item) for name, item in value.items()})
-    except TypeError as error:
-        raise ValueError(f"{kind.__name__}: {error}") from error
+def _plain(kind: type) -> Convert:
+    def decode_plain(value: Any) -> Any:
+        if type(value) is kind or (isinstance(value, kind) and not (kind is int and isinstance(value, bool))):
+            return value
+        raise ValueError(f"expected {kind.__name__}, got {value!r}")
+
+    return decode_plain
+
+
+def _union(kinds: tuple[Any, ...]) -> Convert:
+    optional = type(None) in kinds
+    others = [kind for kind in kinds if kind is not type(None)]
+
+    def decode_union(value: Any) -> Any:
+        if value is None and optional:
+            return None
+        for kind in others[:-1]:
+            try:
+                return _decoder(kind)(value)
+            except ValueError:
+                continue
+        return _decoder(others[-1])(value)
+
+    return decode_union
+
+
+def _tuple(kinds: tuple[Any, ...]) -> Convert:
+    def decode_tuple(value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            raise ValueError(f"expected a list, got {value!r}")
+        if len(kinds) == 2 and kinds[1] is Ellipsis:
+            convert = _decoder(kinds[0])
+            return tuple([convert(item) for item in value])
+        if len(kinds) != len(value):
+            raise ValueError(f"expected {len(kinds)} items, got {value!r}")
+        return tuple([_decoder(kind)(item) for kind, item in zip(kinds, value, strict=True)])
+
+    return decode_tuple
+
+
+def _record(kind: type) -> Convert:
+    # Filled at the first use, so that a record may hold others of its own type.
+    fields: dict[str, Convert] = {}
+
+    def decode_record(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise ValueError(f"expected an object for {kind.__name__}, got {value!r}")
+        if not fields:
+            hints = typing.get_type_hints(kind)
+            fields.update({field.name: _decoder(hints[field.name]) for field in dataclasses.fields(kind)})
+        unknown = value.keys() - fields.keys()
+        if unknown:
+            raise ValueError(f"{kind.__name__} has no field {sorted(unknown)[0]!r}")
+        try:
+            return kind(**{name: fields[name](item) for name, item in value.items()})
+        except TypeError as error:
+            raise ValueError(f"{kind.__name__}: {error}") from error
+
+    return decode_record

@@ -18,26 +18,49 @@ from pike.core.budget import Budget
 from pike.core.codec import decode
 from pike.core.errors import UserError
 from pike.core.evaluation import EvaluateOptions
+from pike.core.step import Role
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class StrategyConfig:
-    """Which strategy runs: a preset and the options that differ from it (checked by `search`)."""
+    """Which strategy runs: a preset and the options that differ from it (checked by `search`).
+
+    Attributes:
+        preset: a preset, or the name of a strategy in `RunConfig.strategies`.
+        options: what differs from it; everything once it is resolved.
+        name: what people call it where that is not the preset; it decides nothing.
+    """
 
     preset: str = "pike-b"
     options: dict[str, Any] = field(default_factory=dict)
+    name: str = field(default="", compare=False)
+
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        return self.name or self.preset
+
+
+Models = str | tuple[str, ...]
+"""What stands behind a role as a user writes it: one name, or several to choose from at each step."""
 
 
 @dataclass(frozen=True, slots=True)
 class LlmConfig:
-    """Who is asked.
+    """Who is asked; `models` is how it is read.
+
+    A role may have several models (a list in TOML). Whatever was given, one name is kept as a string and several as
+    a tuple without repeats, so that the same choice is always written in the same way.
 
     Attributes:
         coa: the model of the code optimisation agent, `none` for recipes.
         efa: the model of the error fixing agent, empty for the same as `coa`.
         iba: the model of the brainstorming agent, empty for the same as `coa`.
+        plan: the model of the planning agent, empty for the same as `coa`.
+        code: the model of the coding agent, empty for the same as `coa`.
+        debug: the model of the debugging agent, empty for the same as `efa`.
         timeout_seconds: limit on one call.
         max_attempts: calls per query, the first included, on transient failures.
         seed_recipes: put valid recipes into the library before the first query.
@@ -45,13 +68,50 @@ class LlmConfig:
             its answers, judged anew.
     """
 
-    coa: str = "none"
-    efa: str = ""
-    iba: str = ""
+    coa: Models = "none"
+    efa: Models = ""
+    iba: Models = ""
+    plan: Models = ""
+    code: Models = ""
+    debug: Models = ""
     timeout_seconds: float = 600.0
     max_attempts: int = 6
     seed_recipes: bool = False
     replay_verdicts: bool = True
+
+    def __post_init__(self) -> None:
+        for role in Role:
+            names = _distinct(getattr(self, role.value))
+            kept = names if len(names) > 1 else "".join(names)
+            object.__setattr__(self, role.value, kept)
+
+    def only(self, name: str) -> LlmConfig:
+        """The same with one model for every role."""
+        return dataclasses.replace(self, coa=name, efa="", iba="", plan="", code="", debug="")
+
+    def own(self, role: Role) -> tuple[str, ...]:
+        """The models given to a role itself, empty where it takes those of another."""
+        return _distinct(getattr(self, role.value))
+
+    def models(self, role: Role) -> tuple[str, ...]:
+        """The models of a role, at least one, the one that is asked first in front."""
+        stand_in = _STAND_INS.get(role)
+        return self.own(role) or (("",) if stand_in is None else self.models(stand_in))
+
+
+_STAND_INS = {
+    Role.FIX: Role.OPTIMISE,
+    Role.BRAINSTORM: Role.OPTIMISE,
+    Role.PLAN: Role.OPTIMISE,
+    Role.CODE: Role.OPTIMISE,
+    Role.DEBUG: Role.FIX,
+}
+"""Whose models a role without its own takes."""
+
+
+def _distinct(given: Models) -> tuple[str, ...]:
+    names = (given,) if isinstance(given, str) else given
+    return tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +120,14 @@ class EngineConfig:
 
     Attributes:
         run_seed: the seed of every named random stream.
-        concurrency: steps in flight at once.
+        concurrency: the most steps in flight at once; a strategy may want fewer. 20, as PIKE-O was published with.
         judges: judge processes; 0 means one for each two CPU cores, at most `concurrency`.
         finalists: how many of the best candidates are measured again at the end.
         max_hours: stop asking after this many hours of running, None for no limit.
     """
 
     run_seed: int = 0
-    concurrency: int = 10
+    concurrency: int = 20
     judges: int = 0
     finalists: int = 3
     max_hours: float | None = None
@@ -86,7 +146,12 @@ class PromptConfig:
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """Everything that decides a run, stored whole in its journal."""
+    """Everything that decides a run, stored whole in its journal.
+
+    Attributes:
+        strategies: strategies that the user put together and named: for each a table of `base` and options. What is
+            journalled is `strategy`, resolved.
+    """
 
     task: str = ""
     strategy: StrategyConfig = field(default_factory=StrategyConfig)
@@ -95,6 +160,7 @@ class RunConfig:
     evaluate: EvaluateOptions = field(default_factory=EvaluateOptions)
     engine: EngineConfig = field(default_factory=EngineConfig)
     prompt: PromptConfig = field(default_factory=PromptConfig)
+    strategies: dict[str, Any] = field(default_factory=dict)
 
 
 def nearest(name: str, known: typing.Iterable[str]) -> str:
@@ -121,8 +187,8 @@ def merge(base: T, layer: typing.Mapping[str, Any], where: str = "") -> T:
     for key, value in layer.items():
         path = f"{where}{key}"
         if kind is StrategyConfig and key not in known:
-            options = changes.get("options", dict(base.options))  # type: ignore[attr-defined]
-            changes["options"] = {**options, key: value}
+            given = changes.get("options", base.options)  # type: ignore[attr-defined]
+            changes["options"] = overlaid(given or {}, {key: value})
             continue
         if key not in known:
             raise UserError(f"Unknown setting '{path}'{nearest(key, known)}")
@@ -136,11 +202,24 @@ def _merged_value(base: Any, key: str, value: Any, path: str) -> Any:
         if not isinstance(value, typing.Mapping):
             raise UserError(f"Setting '{path}' is a table of settings, not {value!r}")
         return merge(current, value, f"{path}.")
+    if isinstance(current, dict) and isinstance(value, typing.Mapping):
+        return overlaid(current, value)
     hint = typing.get_type_hints(type(base))[key]
     try:
         return decode(hint, value)
     except ValueError as error:
         raise UserError(f"Setting '{path}' cannot be {value!r}: {error}") from error
+
+
+def overlaid(base: typing.Mapping[str, Any], layer: typing.Mapping[str, Any]) -> dict[str, Any]:
+    """Nested tables with those of `layer` put over them; neither is changed."""
+    merged = dict(base)
+    for key, value in layer.items():
+        below = merged.get(key)
+        if isinstance(below, typing.Mapping) and isinstance(value, typing.Mapping):
+            value = overlaid(below, value)
+        merged[key] = value
+    return merged
 
 
 def parse_setting(text: str) -> dict[str, Any]:

@@ -16,6 +16,9 @@ from pike.core.task import Task
 FASTER_MARGIN = 0.01
 """How much faster than the reference counts as faster; less may be the order of pages in memory."""
 
+FIRST_CALL = "first-call"
+"""Where an evaluation tells how long a candidate's first call took, with all that was compiled in it."""
+
 
 class Status(StrEnum):
     """The outcome of an evaluation; everything but `VALID` names what refused the candidate."""
@@ -92,7 +95,7 @@ class EvaluateOptions:
         tolerance: which correctness rule decides.
         precision: the arithmetic that candidates may use.
         timeout_seconds: limit on the candidate's own time (building, running), waiting for leases excluded.
-        sandbox: `auto`, `container`, `bubblewrap` or `process`.
+        sandbox: `auto`, `podman`, `docker`, `apptainer`, `container` (any of these), `bubblewrap` or `process`.
         memory_bytes: the most host memory that all processes of the child may use together; 0 means nine tenths of the
             machine's. On a CPU also the most address space of each.
         max_processes: the most processes a child may run at once, compilers included; eight times as many threads.
@@ -127,6 +130,8 @@ class EvaluationRequest:
         beat: while searching, timing ends early once the candidate is certainly slower than this speedup; its verdict
             then has a wide interval.
         profile: also say where the time of a valid candidate goes.
+        caches: a name under which candidates of one task and the same terms share what compilers leave behind; empty
+            for the candidate's own. Not for candidates of strangers: who fills a cache decides what the next one runs.
     """
 
     task: Task
@@ -135,6 +140,7 @@ class EvaluationRequest:
     effort: Effort = Effort.SEARCH
     beat: float = 0.0
     profile: bool = False
+    caches: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +263,8 @@ class Evaluation:
         device: the device's name, for example `NVIDIA H100 80GB HBM3` or `cpu (AMD EPYC, 2 threads)`.
         sandbox: which sandbox level held the candidate and what it did not enforce.
         torch_version: of the judge and the child.
-        seconds: (stage, seconds) pairs, lease waits excluded; `lease` has the time spent waiting.
+        seconds: (stage, seconds) pairs, lease waits excluded; `lease` has the time spent waiting and
+            `first-call` that part of `correct` in which the candidate answered for the first time.
         log: the end of what the candidate printed and the diagnostics of the stage that refused it.
         labels: what was noticed and refuses nothing, for example `reuses-output-buffer`, or kinds of inputs on which
             nothing could be tested; those that rest on a profile begin with `by-profile:`.

@@ -106,11 +106,13 @@ class Told:
     candidate_id: str | None = None
     ideas: tuple[str, ...] = ()
     failure: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The process stops asking; `reason` is done, queries, money, tokens, hours, exhausted or interrupted."""
+    """The process stops asking; `reason` is done, queries, money, tokens, hours, exhausted, interrupted, paused (others
+    go first), provider, infra or waiting (for an answer from outside)."""
 
     reason: str
 

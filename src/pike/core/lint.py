@@ -31,11 +31,13 @@ class LintReport:
         task: its id.
         answers: in the order in which they were tried.
         untried: how many more there were when the time was up.
+        device: on which they were tried.
     """
 
     task: str
     answers: tuple[TrivialAnswer, ...]
     untried: int = 0
+    device: str = ""
 
     @property
     def passing(self) -> tuple[TrivialAnswer, ...]:

@@ -53,6 +53,7 @@ class Answer:
         thinking_tokens: the part of `output_tokens` that was thinking, 0 where not reported.
         usd: what it cost, None where the price is unknown (never guessed as 0).
         latency_seconds: from sending to the last byte.
+        parent: id of the candidate that the answer says it continues, empty where it does not say.
     """
 
     text: str
@@ -63,3 +64,4 @@ class Answer:
     thinking_tokens: int = 0
     usd: float | None = None
     latency_seconds: float = 0.0
+    parent: str = ""

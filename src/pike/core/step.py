@@ -16,11 +16,33 @@ ORIGINAL = "original"
 
 
 class Role(StrEnum):
-    """Who is asked (paper, section on agents; STARK's roles join here)."""
+    """Who is asked: the three agents of PIKE (paper, section on agents) and the three of STARK (arXiv 2510.16996)."""
 
     BRAINSTORM = "iba"
     OPTIMISE = "coa"
     FIX = "efa"
+    PLAN = "plan"
+    """Marks what to change in the seed and says how; writes no candidate."""
+    CODE = "code"
+    """Carries a plan out."""
+    DEBUG = "debug"
+    """Repairs a failing candidate with the least change, from its plan and its verdict."""
+
+    @property
+    def repairs(self) -> bool:
+        """Whether it is shown a failing candidate."""
+        return self in (Role.FIX, Role.DEBUG)
+
+
+class Scope(StrEnum):
+    """How far a rewrite should go from its seed."""
+
+    ANY = "any"
+    """As the model likes; prompts say nothing about it."""
+    TWEAK = "tweak"
+    """One local change."""
+    REWRITE = "rewrite"
+    """Another approach."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +56,12 @@ class Step:
         sample: index of the sample inside its round (a fix keeps its sample's index).
         seed: id of the candidate to improve, `ORIGINAL` for the unmodified model.
         idea: a brainstormed idea to start from, or None.
-        inspirations: ids of further candidates to show.
-        failing: for a fix, id of the candidate to repair.
-        attempt: for a fix, 1 for the first attempt; otherwise 0.
+        inspirations: ids of further candidates to show, valid or not.
+        failing: for a role that repairs, id of the candidate to repair.
+        attempt: for a role that repairs, 1 for the first attempt; otherwise 0.
+        plan: for `CODE` and `DEBUG`, the text of the plan to carry out, else empty.
+        scope: how far to go from the seed.
+        model: which of the role's models is asked, by its name; empty where the role has one.
         queries: what the step costs of the query budget (0 for the brainstorming agent).
         temperature: sampling temperature of the model asked.
         max_output_tokens: output limit of the model asked.
@@ -51,6 +76,9 @@ class Step:
     inspirations: tuple[str, ...] = ()
     failing: str | None = None
     attempt: int = 0
+    plan: str = ""
+    scope: Scope = Scope.ANY
+    model: str = ""
     queries: int = 1
     temperature: float = 0.8
     max_output_tokens: int = 32_000
@@ -67,6 +95,7 @@ class Candidate:
         author: the model or recipe that wrote it, for humans.
         note: one line on what it tries, for humans.
         recipes: the recipes it is composed of, in order; empty for a model's answer.
+        plan: the plan it was written from, empty where there was none.
     """
 
     id: str
@@ -75,6 +104,7 @@ class Candidate:
     author: str = ""
     note: str = ""
     recipes: tuple[str, ...] = ()
+    plan: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +121,12 @@ class Outcome:
 
     Attributes:
         step_id: the step it answers.
-        candidate: what was written, None for a brainstorming step or a step whose agent gave up.
+        candidate: what was written, None for a brainstorming or planning step and where the agent gave up.
         evaluation: the verdict on `candidate`, present exactly when `candidate` is.
         ideas: what a brainstorming step brought, best first; may be empty.
         failure: why nothing came (the agent declined, the provider gave up), else empty.
+        text: what a planning step brought, or a brainstorming step said beside its ideas, else empty.
+        usd: what its query cost, None where nobody was paid or the price is unknown.
     """
 
     step_id: int
@@ -102,6 +134,8 @@ class Outcome:
     evaluation: Evaluation | None = None
     ideas: tuple[str, ...] = ()
     failure: str = ""
+    text: str = ""
+    usd: float | None = None
 
     def __post_init__(self) -> None:
         if (self.candidate is None) != (self.evaluation is None):

@@ -1,7 +1,8 @@
 """Who writes candidates in a run: which agent answers which role, and through which client.
 
-Knows that a role's model may be `none` (recipes), a provider's, or a recorded run's, and that every call passes the
-ledger. Does not know prompts, recipes or providers. Names and keys are checked here before anything is spent.
+Knows that a role's models may be `none` (recipes), a provider's, or a recorded run's, that a step may name which of
+several is asked, and that every call passes the ledger. Does not know prompts, recipes or providers. Names and keys
+are checked here before anything is spent.
 """
 
 from __future__ import annotations
@@ -34,20 +35,20 @@ class Crew:
 
     Attributes:
         config: everything that decides the run.
-        names: the model of each role, `none` for recipes.
-        clients: one connection for each model, by name.
+        names: the models of each role, first choice first; `none` alone for recipes.
+        clients: one connection for each distinct model, by name.
         recording: the run that is replayed, None if none is.
     """
 
     config: RunConfig
-    names: Mapping[Role, str]
+    names: Mapping[Role, tuple[str, ...]]
     clients: Mapping[str, Client]
     recording: Recording | None = None
 
     @property
     def uses_recipes(self) -> bool:
         """Whether a role or the seeding needs the recipe agent."""
-        return self.recording is None and (NONE in self.names.values() or self.config.llm.seed_recipes)
+        return self.recording is None and ((NONE,) in self.names.values() or self.config.llm.seed_recipes)
 
     async def check(self) -> None:
         """Verify every key and model.
@@ -71,7 +72,9 @@ class Crew:
             recipes: the recipe agent where one is used.
         """
         unasked: Agent | None = RecordedAgent(self.recording) if self.recording else recipes
-        askers = {role: _asker(self.clients[name], memory, ledger) for role, name in self.names.items() if name != NONE}
+        askers = {
+            role: self._asker(several, memory, ledger) for role, several in self.names.items() if several != (NONE,)
+        }
         agents: dict[Role, Agent] = {}
         if askers:
             from pike.agents import LlmAgent
@@ -81,6 +84,21 @@ class Crew:
         if unasked is not None:
             agents |= {role: unasked for role in self.names if role not in agents}
         return agents
+
+    def _asker(self, several: tuple[str, ...], memory: Memory, ledger: Ledger) -> Callable[[Query], Awaitable[Answer]]:
+        config = memory.config
+
+        async def ask(query: Query) -> Answer:
+            paid = memory.answers.get(query.step_id)
+            if paid is not None:
+                return paid
+            # Where there is one model, a replay's for example, it answers whatever the step names.
+            named = memory.steps[query.step_id].step.model if len(several) > 1 else ""
+            client = self.clients[named or several[0]]
+            rng = stream(config.engine.run_seed, f"retries of step {query.step_id}")
+            return await llm.complete_with_retries(client, query, ledger, config.llm.max_attempts, rng)
+
+        return ask
 
 
 def assemble(config: RunConfig, connect: Connect = llm.connect) -> Crew:
@@ -93,10 +111,13 @@ def assemble(config: RunConfig, connect: Connect = llm.connect) -> Crew:
     folder = replayed(config.llm)
     if folder is not None:
         recording = record_of(folder)
-        return Crew(config, _recorded_names(recording, config.llm.coa), _replaying(recording, config), recording)
+        name = config.llm.models(Role.OPTIMISE)[0]
+        clients: dict[str, Client] = {name: ReplayClient(name, recording.answers)}
+        return Crew(config, _recorded_names(recording, name), clients, recording)
     names = model_names(config.llm)
     require_own_models(config)
-    clients = {name: connect(name, config.llm) for name in dict.fromkeys(names.values()) if name != NONE}
+    distinct = dict.fromkeys(name for several in names.values() for name in several if name != NONE)
+    clients = {name: connect(name, config.llm) for name in distinct}
     for client in clients.values():
         require_cap(config.budget, client)
     return Crew(config, names, clients)
@@ -120,26 +141,9 @@ class RecordedAgent:
         return self._recording.proposal(context.step.id)
 
 
-def _replaying(recording: Recording, config: RunConfig) -> dict[str, Client]:
-    return {config.llm.coa: ReplayClient(config.llm.coa, recording.answers)}
-
-
-def _recorded_names(recording: Recording, replay: str) -> dict[Role, str]:
-    """`replay` for each role that asked a model, `none` for the others; a replay of a replay is looked through."""
+def _recorded_names(recording: Recording, replay: str) -> dict[Role, tuple[str, ...]]:
+    """`replay` for each role that asked models, `none` for the others; a replay of a replay is looked through."""
     config = recording.started.config.llm
     inner = replayed(config)
-    names = _recorded_names(record_of(inner), config.coa) if inner else model_names(config)
-    return {role: NONE if name == NONE else replay for role, name in names.items()}
-
-
-def _asker(client: Client, memory: Memory, ledger: Ledger) -> Callable[[Query], Awaitable[Answer]]:
-    config = memory.config
-
-    async def ask(query: Query) -> Answer:
-        paid = memory.answers.get(query.step_id)
-        if paid is not None:
-            return paid
-        rng = stream(config.engine.run_seed, f"retries of step {query.step_id}")
-        return await llm.complete_with_retries(client, query, ledger, config.llm.max_attempts, rng)
-
-    return ask
+    names = _recorded_names(record_of(inner), replay) if inner else model_names(config)
+    return {role: several if several == (NONE,) else (replay,) for role, several in names.items()}

@@ -10,13 +10,19 @@ import importlib.metadata
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pike.core.errors import BoundaryError, UserError
+
+if TYPE_CHECKING:
+    from pike.evaluate.sandbox.level import SandboxLevel
 
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY")
 EXTRAS = (
     ("pydantic-ai-slim", "asking language models", "pip install 'pike-torch[llm]'"),
     ("genai-prices", "the price of a call", "pip install 'pike-torch[llm]'"),
+    ("mcp", "serving coding agents", "pip install 'pike-torch[mcp]'"),
+    ("datasets", "suites on the Hugging Face Hub", "pip install 'pike-torch[hf]'"),
     ("transformers", "the BERT example", "pip install transformers"),
 )
 
@@ -84,8 +90,14 @@ def _sandboxes() -> Iterator[Check]:
         obstacle = level.obstacle()
         detail = obstacle or f"does not enforce: {not_enforced(level) or 'nothing known'}"
         used = " (used)" if level.name == chosen.name else " (used with a GPU)" if level.name == with_gpu.name else ""
-        cure = "Install it: candidates are code from a model" if obstacle and not chosen.claims else ""
+        cure = _sandbox_cure(chosen) if obstacle else ""
         yield Check(f"sandbox {level.name}{used}", not obstacle, False, detail, cure)
+
+
+def _sandbox_cure(chosen: SandboxLevel) -> str:
+    if chosen.claims:
+        return f"Nothing to do: {chosen.name} works here"
+    return "Install it and let it run: candidates are code from a model"
 
 
 def _keys() -> Iterator[Check]:

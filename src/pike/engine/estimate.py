@@ -1,25 +1,32 @@
 """What a run will take, before it starts: queries, tokens, money and hours, with the assumptions said.
 
-Knows how a budget becomes calls and evaluations. Does not know prompts (`agents` estimates those) or ask anything of
-a provider: prices come from tables.
+Knows how a budget becomes calls and evaluations: the strategy itself is asked, and told made-up outcomes, to see how
+often it asks which role. Does not know prompts (`agents` estimates those) or ask anything of a provider: prices come
+from tables.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import fmean
 
 from pike import search
 from pike.core.config import RunConfig
 from pike.core.device import DeviceFacts
-from pike.core.step import Role
+from pike.core.evaluation import Evaluation, Status, Timing
+from pike.core.step import Candidate, Outcome, Role, Step
 from pike.core.task import Task
 from pike.engine.crew import Crew, assemble
 from pike.engine.executors.local import judge_count
-from pike.engine.models import NONE
+from pike.engine.models import NONE, pairs
+from pike.engine.settle import settle
 
-FIX_SHARE = 0.45
-"""Part of the budgeted queries that repair a candidate; the paper's runs lie between 0.3 and 0.6."""
+REFUSED_SHARE = 0.45
+"""Part of the candidates that are refused; in the paper's runs 0.3 to 0.6 of the queries repair one."""
+DRY_QUERIES = 300
+"""The most queries for which a strategy is tried out; a larger budget is taken to go on in the same way."""
 ANSWER_SECONDS = 120.0
 """From sending a query to the last byte, for a model that thinks."""
 BUILD_SECONDS = 45.0
@@ -39,7 +46,7 @@ class Estimate:
         output_tokens: of all calls, thinking included.
         usd: money, None where a price is unknown; 0 without a model.
         hours: wall-clock time.
-        models: (role, model) pairs.
+        models: (role, model) pairs of the roles that will be asked, one for each model that a role can ask.
         limited_by: which limit of the budget ends the run first: `queries`, `money` or `tokens`.
         assumptions: what this rests on, one sentence each.
     """
@@ -74,9 +81,11 @@ def estimate(task: Task, config: RunConfig, device: DeviceFacts | None = None) -
     Raises:
         UserError: the strategy, a model's name or the budget cannot be used.
     """
+    config = settle(config)
     crew = assemble(config)
     queries = search.most_queries(config.strategy, config.budget)
-    bill = _bill(task, config, crew, queries, device or DeviceFacts("cpu", "unknown device"))
+    counts = _counts(config, queries)
+    bill = _bill(task, config, crew, counts, device or DeviceFacts("cpu", "unknown device"))
     share, limit = _within(config, bill)
     asked = round(queries * share)
     return Estimate(
@@ -86,29 +95,54 @@ def estimate(task: Task, config: RunConfig, device: DeviceFacts | None = None) -
         output_tokens=round(bill.output_tokens * share),
         usd=None if bill.usd is None else bill.usd * share,
         hours=_seconds(config, asked, bill.calls > 0) / 3600.0,
-        models=tuple((role.value, name) for role, name in crew.names.items()),
+        models=pairs(config.llm, counts),
         limited_by=limit,
-        assumptions=_assumptions(config, bill),
+        assumptions=_assumptions(config, bill, counts),
     )
 
 
-def _bill(task: Task, config: RunConfig, crew: Crew, queries: int, device: DeviceFacts) -> _Bill:
-    counts: Mapping[Role, float] = {
-        Role.BRAINSTORM: 1.0,
-        Role.OPTIMISE: queries * (1.0 - FIX_SHARE),
-        Role.FIX: queries * FIX_SHARE,
-    }
+def _counts(config: RunConfig, queries: int) -> Mapping[Role, float]:
+    """How often each role is asked in a run of `queries`, free queries included."""
+    budget = replace(config.budget, queries=min(config.budget.queries, DRY_QUERIES))
+    strategy = search.make(config.strategy, budget, config.engine.run_seed)
+    steps = [call for call in search.drive(strategy, _made_up) if isinstance(call, Step)]
+    paid = Counter(step.role for step in steps if step.queries)
+    free = Counter(step.role for step in steps if not step.queries)
+    growth = queries / paid.total() if queries > DRY_QUERIES and paid else 1.0
+    return {role: paid[role] * growth + free[role] for role in Role if paid[role] or free[role]}
+
+
+def _made_up(step: Step) -> Outcome:
+    """An outcome as good as most; of any few steps that follow each other, about the same share is refused."""
+    if step.role is Role.BRAINSTORM:
+        return Outcome(step.id, ideas=("an idea",))
+    if step.role is Role.PLAN:
+        return Outcome(step.id, text="a plan")
+    place = step.id * _GOLDEN % 1.0
+    source = f"candidate {step.id}"
+    if place < REFUSED_SHARE:
+        return Outcome(step.id, Candidate(f"c{step.id}", source, step.seed), Evaluation(Status.BUILD_ERROR, "made up"))
+    timing = Timing(2.0, 1.0 + place, 2.0 / (1.0 + place), (0.9, 2.1), 10, 100, 0.01)
+    return Outcome(step.id, Candidate(f"c{step.id}", source, step.seed), Evaluation(Status.VALID, timing=timing))
+
+
+_GOLDEN = 0.6180339887498949
+"""Its multiples fall evenly into the unit interval, however many are taken."""
+
+
+def _bill(task: Task, config: RunConfig, crew: Crew, counts: Mapping[Role, float], device: DeviceFacts) -> _Bill:
     if not crew.clients or crew.recording is not None:
         return _Bill()
     from pike.agents.estimate import estimate as estimate_queries
 
     bill = _Bill()
     for query in estimate_queries(task, device, config.evaluate):
-        name = crew.names[query.role]
-        if name == NONE:
+        names, count = crew.names[query.role], counts.get(query.role, 0.0)
+        if names == (NONE,) or not count:
             continue
-        count, price = counts[query.role], crew.clients[name].price()
-        usd = None if price is None else count * price.usd(query.input_tokens, query.output_tokens)
+        prices = [crew.clients[name].price() for name in names]
+        each = [price.usd(query.input_tokens, query.output_tokens) for price in prices if price is not None]
+        usd = count * fmean(each) if len(each) == len(prices) else None
         bill = _Bill(
             bill.calls + count,
             bill.input_tokens + count * query.input_tokens,
@@ -139,17 +173,20 @@ def _seconds(config: RunConfig, queries: int, asks_models: bool) -> float:
     return max(asking, building + timing) + finals
 
 
-def _assumptions(config: RunConfig, bill: _Bill) -> tuple[str, ...]:
+def _assumptions(config: RunConfig, bill: _Bill, counts: Mapping[Role, float]) -> tuple[str, ...]:
     said = [
         f"{BUILD_SECONDS:.0f} s to build and check a candidate, {judge_count(config.engine)} at once; "
         f"up to {config.evaluate.max_timing_seconds:.0f} s to time one, alone on the device",
     ]
     if bill.calls:
+        calls = ", ".join(f"{role.value} {count:.0f}" for role, count in counts.items())
         said += [
-            f"{FIX_SHARE:.0%} of the queries repair a candidate",
+            f"{REFUSED_SHARE:.0%} of the candidates are refused; calls by role before any other limit: {calls}",
             f"{ANSWER_SECONDS:.0f} s for an answer, {config.engine.concurrency} at once",
             "tokens within a factor of two; no discount for cached prompts",
         ]
+        if any(len(config.llm.models(role)) > 1 for role in counts):
+            said.append("of several models of a role, each is asked equally often")
     if bill.usd is None:
         said.append("The price of a model is unknown: the money is not estimated, and only a token budget can limit it")
     return tuple(said)

@@ -13,6 +13,7 @@ import asyncio
 from pike.core.evaluation import Effort, Evaluation, EvaluationRequest, Status
 from pike.engine.executors import Executor, OnStage
 from pike.engine.memory import Memory
+from pike.engine.settle import while_searching
 
 
 class Judging:
@@ -67,4 +68,5 @@ class Judging:
         beat = (best.evaluation.speedup or 0.0) if best and effort is Effort.SEARCH else 0.0
         config = self._memory.config
         profile = config.prompt.profile and effort is Effort.SEARCH
-        return EvaluationRequest(self._memory.task, source, config.evaluate, effort, beat, profile)
+        options = config.evaluate if effort is Effort.FINAL else while_searching(config)
+        return EvaluationRequest(self._memory.task, source, options, effort, beat, profile)

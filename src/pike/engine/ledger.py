@@ -23,7 +23,7 @@ taken as free. An answer without a price, from a model that has one, is held aga
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from pike.core.budget import Budget, Spend
@@ -33,8 +33,8 @@ from pike.core.query import Answer, Query
 from pike.llm.client import Client
 from pike.llm.tokens import most_tokens
 
-Record = Callable[..., None]
-"""Writes events to the journal and folds them into memory: `record(*events)`."""
+Keep = Callable[..., Awaitable[None]]
+"""Writes events to the journal, folds them into memory and returns when they are durable: `await keep(*events)`."""
 
 
 class OutOfBudget(Exception):
@@ -114,21 +114,74 @@ class Accounts:
             self.held_usd += worst.usd or 0.0
 
 
+class Purse:
+    """The money that several runs spend from, each through its own ledger; the ledger of a lone run has its own purse.
+
+    Args:
+        usd: the most that all of them may spend, None for no limit.
+    """
+
+    def __init__(self, usd: float | None = None) -> None:
+        self.settled = asyncio.Condition()
+        self._limit_usd = usd
+        self._away_usd = 0.0
+        self._accounts: dict[int, Accounts] = {}
+        self._in_flight: dict[int, dict[tuple[int, int], _Worst]] = {}
+
+    @property
+    def spent_usd(self) -> float:
+        """What is spent or held, by the runs that are open and by those that are not."""
+        return self._away_usd + sum(one.spend.usd + one.held_usd for one in self._accounts.values())
+
+    def put_away(self, usd: float) -> None:
+        """Count what a run spent that is not open."""
+        self._away_usd += usd
+
+    def take_out(self, usd: float) -> None:
+        """Stop counting it: the run opens, and its accounts count from now on."""
+        self._away_usd -= usd
+
+    def enter(self, accounts: Accounts) -> None:
+        """Count an open run."""
+        self._accounts[id(accounts)] = accounts
+
+    async def leave(self, accounts: Accounts) -> None:
+        """Count a run as it stands now; nothing of it is in flight any more."""
+        if self._accounts.pop(id(accounts), None) is not None:
+            self.put_away(accounts.spend.usd + accounts.held_usd)
+        self._in_flight.pop(id(accounts), None)
+        async with self.settled:
+            self.settled.notify_all()
+
+    def calls_of(self, accounts: Accounts) -> dict[tuple[int, int], _Worst]:
+        """The calls of one run that are in flight, for its ledger to keep."""
+        return self._in_flight.setdefault(id(accounts), {})
+
+    def holds(self, worst: _Worst, alone: bool) -> bool:
+        """Whether a call fits beside everything in flight, or, if `alone`, once that has cost nothing."""
+        if self._limit_usd is None or worst.usd is None:
+            return True
+        held = 0.0 if alone else sum(_total(calls).usd or 0.0 for calls in self._in_flight.values())
+        return self.spent_usd + held + worst.usd <= self._limit_usd
+
+
 class Ledger:
     """Lets a call pass only if its worst case fits; implements `llm.CallWatcher` for all roles of a run.
 
     Args:
-        budget: the limits.
-        accounts: the totals so far, kept up to date by `record`.
-        record: writes events durably before it returns.
+        budget: the run's own limits.
+        accounts: the totals so far, kept up to date by `keep`.
+        keep: writes events; they are durable when it returns.
+        purse: what the run shares with others.
     """
 
-    def __init__(self, budget: Budget, accounts: Accounts, record: Record) -> None:
+    def __init__(self, budget: Budget, accounts: Accounts, keep: Keep, purse: Purse | None = None) -> None:
         self._budget = budget
         self._accounts = accounts
-        self._record = record
-        self._in_flight: dict[tuple[int, int], _Worst] = {}
-        self._settled = asyncio.Condition()
+        self._keep = keep
+        self._purse = purse or Purse()
+        self._in_flight = self._purse.calls_of(accounts)
+        self._settled = self._purse.settled
 
     async def before(self, query: Query, attempt: int, client: Client) -> None:
         """Reserve the worst case and write that the call is about to be sent.
@@ -139,22 +192,26 @@ class Ledger:
         """
         worst = _worst_case(query, client)
         async with self._settled:
-            while (short := self._short_of(worst, self._held())) is not None:
-                if self._short_of(worst, _Worst(0.0, 0)) is not None:
+            while (short := self._short_of(worst, alone=False)) is not None:
+                if self._short_of(worst, alone=True) is not None:
                     raise OutOfBudget(short)
                 await self._settled.wait()
-            # No await from here to the reservation: another call cannot slip in between.
-            self._record(QuerySent(query, attempt, client.name, worst.usd, worst.tokens))
+            # No await from the check to here: another call cannot slip in between.
             self._in_flight[query.step_id, attempt] = worst
+        try:
+            await self._keep(QuerySent(query, attempt, client.name, worst.usd, worst.tokens))
+        except BaseException:
+            await self._release(query, attempt)
+            raise
 
     async def after(self, query: Query, attempt: int, answer: Answer) -> None:
         """Write the answer, which is paid from here on, and release what was reserved beyond its cost."""
-        self._record(QueryAnswered(query.step_id, attempt, answer))
+        await self._keep(QueryAnswered(query.step_id, attempt, answer))
         await self._release(query, attempt)
 
     async def failed(self, query: Query, attempt: int, error: PikeError) -> None:
         """Write the failure and release the reservation."""
-        self._record(QueryFailed(query.step_id, attempt, str(error), bool(getattr(error, "transient", False))))
+        await self._keep(QueryFailed(query.step_id, attempt, str(error), bool(getattr(error, "transient", False))))
         await self._release(query, attempt)
 
     async def _release(self, query: Query, attempt: int) -> None:
@@ -162,19 +219,24 @@ class Ledger:
             self._in_flight.pop((query.step_id, attempt), None)
             self._settled.notify_all()
 
-    def _held(self) -> _Worst:
-        calls = self._in_flight.values()
-        return _Worst(sum((call.usd or 0.0 for call in calls), 0.0), sum(call.tokens for call in calls))
-
-    def _short_of(self, worst: _Worst, held: _Worst) -> str | None:
-        """Which limit `worst` does not fit beside `held` and what is spent, None if it fits."""
+    def _short_of(self, worst: _Worst, alone: bool) -> str | None:
+        """Which limit `worst` does not fit beside what is spent and, unless `alone`, in flight; None if it fits."""
         spend, budget = self._accounts.spend, self._budget
+        held = _Worst(0.0, 0) if alone else _total(self._in_flight)
         usd = spend.usd + self._accounts.held_usd + (held.usd or 0.0)
         if budget.usd is not None and worst.usd is not None and usd + worst.usd > budget.usd:
+            return "money"
+        if not self._purse.holds(worst, alone):
             return "money"
         if budget.tokens is not None and spend.tokens + held.tokens + worst.tokens > budget.tokens:
             return "tokens"
         return None
+
+
+def _total(calls: Mapping[tuple[int, int], _Worst]) -> _Worst:
+    """The worst case of all calls in flight together; money without a known price counts nothing."""
+    of = calls.values()
+    return _Worst(sum((call.usd or 0.0 for call in of), 0.0), sum(call.tokens for call in of))
 
 
 def _worst_case(query: Query, client: Client) -> _Worst:

@@ -4,9 +4,11 @@ Knows the life of a step and when asking stops. Does not know who writes (`crew`
 (`executors`), what comes next (`search`) or how the journal is kept (`store`).
 
 A step moves only forward, each move one journal transaction: `Asked`, (`QuerySent`, `QueryAnswered`), `Proposed`,
-`Judged`, `Told`. A process that dies between two of them leaves a step that `Search` picks up at the last one: an
-answer is read again instead of being asked again, a proposal is judged, a verdict is told. `Told` is written
-before the strategy hears it and before anything that the strategy then decides.
+`Judged` with `Told`. Each survives the end of the process at once. A power cut may take the last moves that cost no
+money (an `Asked`, a `Proposed` that was read from a paid answer, a verdict), as long as nothing was sent after: they
+come about again. A process that dies between two moves leaves a step that `Search` picks up at the last one: an answer
+is read again instead of being asked again, a proposal is judged, a verdict is told. `Told` is written before the
+strategy hears it and before anything that it then decides.
 """
 
 from __future__ import annotations
@@ -18,11 +20,17 @@ from dataclasses import dataclass
 from pike.core.agent import Agent, Proposal
 from pike.core.evaluation import Evaluation, Status
 from pike.core.events import Asked, Event, Judged, Proposed, Stopped, Told
-from pike.core.step import Candidate, Outcome, Role, Step, Strategy
+from pike.core.step import Candidate, Role, Step, Strategy
 from pike.engine.boundary import Crossing, Outage, Wall, boundary
 from pike.engine.judging import Judging
 from pike.engine.replay import Pace
+from pike.engine.resume import outcome_of
 from pike.engine.scribe import Scribe
+
+WAITING = "waiting"
+"""Why a run stops that can only go on with an answer from outside."""
+OUT_OF_TIME = "the time was over before its verdict"
+"""What became of a candidate that cost nothing and was being judged at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +74,7 @@ class Search:
 
     @property
     def outcome(self) -> str:
-        """Why asking stopped: as in `pike.core.events.Stopped`, or `provider` or `infra`; empty while it has not."""
+        """Why asking stopped: as in `pike.core.events.Stopped`; empty while it has not."""
         return self._halted or self._stop
 
     async def run(self) -> None:
@@ -84,9 +92,12 @@ class Search:
             self._fill()
             while self._tasks:
                 watched = self._tasks if self._halted else {*self._tasks, wish}
-                done, _ = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+                left = self._seconds_left()
+                done, _ = await asyncio.wait(watched, timeout=left, return_when=asyncio.FIRST_COMPLETED)
                 if self._wish:
                     self._halt(self._wish)
+                elif self._out_of_time() and self._can_give_up:
+                    self._give_up_free()
                 self._finish(done - {wish})
                 self._fill()
         finally:
@@ -104,6 +115,10 @@ class Search:
             self._parts.scribe.board.drop(f"c{step.id}")
             if not task.cancelled():
                 task.result()
+            elif not self._halted and _is_free(step):
+                told = Told(step.id, None, (), OUT_OF_TIME)
+                self._record(told)
+                self._parts.strategy.tell(outcome_of(self._memory, told))
 
     def _halt(self, reason: str) -> None:
         """Stop in a way that a later process can take up: what is being asked stays open."""
@@ -137,20 +152,43 @@ class Search:
                 if not self._tasks:
                     self._come_to_an_end()
                 return
-            self._record(Asked(step))
+            self._parts.scribe.decide(Asked(step))
             if pace.answers(step.id):
                 self._start(step)
+        if pace.outside and not self._tasks and not self._over:
+            self._come_to_an_end()
 
     @property
     def _over(self) -> bool:
         return bool(self.outcome)
 
     def _out_of_time(self) -> bool:
+        left = self._seconds_left()
+        return left is not None and left <= 0.0
+
+    def _seconds_left(self) -> float | None:
+        """Seconds until asking stops, None where nothing is to be done then."""
         limit = self._memory.config.engine.max_hours
-        return limit is not None and self._parts.elapsed_seconds() >= 3600.0 * limit
+        if limit is None or (self._over and not self._can_give_up):
+            return None
+        return max(0.0, 3600.0 * limit - self._parts.elapsed_seconds())
+
+    @property
+    def _can_give_up(self) -> bool:
+        """Whether something is being judged that can be let go: not while there is no valid candidate at all."""
+        return self._memory.best is not None and any(_is_free(step) for step in self._tasks.values())
+
+    def _give_up_free(self) -> None:
+        """Let go of candidates that cost nothing: a verdict on one may take longer than the whole run."""
+        for task, step in self._tasks.items():
+            if _is_free(step):
+                task.cancel()
 
     def _come_to_an_end(self) -> None:
         if not self._parts.strategy.done:
+            if self._parts.pace.outside:
+                self._halt(WAITING)
+                return
             raise RuntimeError("the strategy is stuck: not done, nothing in flight, and it asks for nothing")
         spent = self._memory.accounts.spend.queries >= self._memory.config.budget.queries
         self._stop_asking("queries" if spent else "done")
@@ -170,19 +208,21 @@ class Search:
             candidate = _candidate(step, proposal)
             if proposal.refused:
                 refusal = self._parts.judging.refuse(proposal.refused)
-                await self._tell_verdict(
-                    step, candidate, refusal, Proposed(step.id, candidate), _judged(candidate, refusal)
-                )
+                await self._tell_verdict(step, candidate, Proposed(step.id, candidate), _judged(candidate, refusal))
                 return
-            self._record(Proposed(step.id, candidate))
+            self._propose(step, candidate)
         else:
             candidate = state.candidate
         await self._judge_and_tell(step, candidate)
 
+    def _propose(self, step: Step, candidate: Candidate) -> None:
+        paid = step.id in self._memory.answers
+        (self._parts.scribe.decide if paid else self._record)(Proposed(step.id, candidate))
+
     async def _judge_and_tell(self, step: Step, candidate: Candidate) -> None:
         judged = self._memory.solutions.get(candidate.id)
         if judged is not None:
-            await self._tell_verdict(step, candidate, judged.evaluation)
+            await self._tell_verdict(step, candidate)
             return
         board = self._parts.scribe.board
         board.doing(step, "waiting")
@@ -193,11 +233,11 @@ class Search:
             # The candidate stays open: a resume has it judged when the machine works again.
             self._halt("infra")
             return
-        await self._tell_verdict(step, candidate, evaluation, _judged(candidate, evaluation))
+        await self._tell_verdict(step, candidate, _judged(candidate, evaluation))
 
     async def _ask_agent(self, step: Step) -> Proposal | None:
         """What the agent brought, None where the step stays open."""
-        self._parts.scribe.board.doing(step, "fixing" if step.role is Role.FIX else "asking")
+        self._parts.scribe.board.doing(step, _doing(step))
         self._asking.add(step.id)
         try:
             result = await boundary(self._parts.agents[step.role].act(self._memory.context(step)))
@@ -216,20 +256,20 @@ class Search:
 
     async def _tell_nothing(self, step: Step, proposal: Proposal) -> None:
         await self._parts.pace.turn_to_tell(step.id)
-        told = Told(step.id, None, proposal.ideas, proposal.failure)
+        told = Told(step.id, None, proposal.ideas, proposal.failure, proposal.text)
         if proposal.exhausted:
             # One transaction: a process that dies between the two would ask once more after a resume.
             self._stop_asking("exhausted", told)
         else:
             self._record(told)
-        self._parts.strategy.tell(Outcome(step.id, ideas=proposal.ideas, failure=proposal.failure))
+        self._parts.strategy.tell(outcome_of(self._memory, told))
 
-    async def _tell_verdict(self, step: Step, candidate: Candidate, evaluation: Evaluation, *before: Event) -> None:
-        if before:
-            self._record(*before)
+    async def _tell_verdict(self, step: Step, candidate: Candidate, *before: Event) -> None:
         await self._parts.pace.turn_to_tell(step.id)
-        self._record(Told(step.id, candidate.id))
-        self._parts.strategy.tell(Outcome(step.id, candidate, evaluation))
+        told = Told(step.id, candidate.id)
+        self._parts.scribe.decide(*before, told)
+        self._parts.scribe.flush_soon()
+        self._parts.strategy.tell(outcome_of(self._memory, told))
 
     async def _abandon(self) -> None:
         for task in self._tasks:
@@ -238,8 +278,21 @@ class Search:
         await self._parts.judging.abandon()
 
 
+def _is_free(step: Step) -> bool:
+    """Whether a step writes a candidate and nobody was paid for it."""
+    return step.queries == 0 and step.role is not Role.BRAINSTORM
+
+
+def _doing(step: Step) -> str:
+    if step.role is Role.PLAN:
+        return "planning"
+    return "fixing" if step.role.repairs else "asking"
+
+
 def _candidate(step: Step, proposal: Proposal) -> Candidate:
-    return Candidate(f"c{step.id}", proposal.source, step.seed, proposal.author, proposal.note, proposal.recipes)
+    parent = proposal.parent or step.seed
+    written = (proposal.source, parent, proposal.author, proposal.note, proposal.recipes)
+    return Candidate(f"c{step.id}", *written, plan=step.plan)
 
 
 def _judged(candidate: Candidate, evaluation: Evaluation) -> Judged:

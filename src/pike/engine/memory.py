@@ -28,7 +28,7 @@ from pike.core.events import (
     Told,
 )
 from pike.core.query import Answer
-from pike.core.step import ORIGINAL, Candidate, Solution, Step
+from pike.core.step import ORIGINAL, Candidate, Role, Solution, Step
 from pike.core.task import Task
 from pike.engine.ledger import Accounts
 
@@ -66,6 +66,7 @@ class Memory:
         solutions: candidates with their search verdict, by id.
         finals: verdicts of the re-measurement, by candidate id, in order.
         steps: every step asked, by id.
+        latest_round: the highest search round begun, -1 before the first.
         answers: paid answers, by step id.
         accounts: the totals.
         known: candidates in order of their verdicts.
@@ -73,6 +74,7 @@ class Memory:
         closing: the reason for which asking stopped for good, empty while it has not.
         stopped: the last reason to stop.
         finished: the last event of a complete run.
+        remarks: what a brainstorming step said beside its ideas, empty where it said nothing.
     """
 
     def __init__(self) -> None:
@@ -80,6 +82,7 @@ class Memory:
         self.solutions: dict[str, Solution] = {}
         self.finals: dict[str, Evaluation] = {}
         self.steps: dict[int, StepState] = {}
+        self.latest_round = -1
         self.answers: dict[int, Answer] = {}
         self.accounts = Accounts()
         self.known: list[Candidate] = []
@@ -87,6 +90,7 @@ class Memory:
         self.closing = ""
         self.stopped = ""
         self.finished: Finished | None = None
+        self.remarks = ""
         self.counts: Counter[Status] = Counter()
         self.best_id: str | None = None
         self._reusable: dict[str, Evaluation] = {}
@@ -111,6 +115,7 @@ class Memory:
             case RunStarted():
                 self.started = event
             case Asked(step=step):
+                self.latest_round = max(self.latest_round, step.round)
                 self.steps[step.id] = StepState(step, len(self.known), self.reference_ms)
             case QueryAnswered(step_id=step_id, answer=answer):
                 self.answers[step_id] = answer
@@ -123,8 +128,10 @@ class Memory:
                 self._learn(self._candidates[id_], evaluation)
             case Judged(candidate_id=id_, evaluation=evaluation):
                 self.finals[id_] = evaluation
-            case Told(step_id=step_id):
+            case Told(step_id=step_id, text=text):
                 self.steps[step_id].told = True
+                if self.steps[step_id].step.role is Role.BRAINSTORM:
+                    self.remarks = text
             case Stopped(reason=reason):
                 self.stopped = reason
                 self.closing = self.closing or (reason if reason in FOR_GOOD else "")
@@ -184,7 +191,7 @@ class Memory:
             seed=None if step.seed == ORIGINAL else self.solutions[step.seed],
             failing=None if step.failing is None else self.solutions[step.failing],
             inspirations=tuple(self.solutions[id_] for id_ in step.inspirations if id_ != ORIGINAL),
-            known=tuple(self.known[: state.known]),
+            known=tuple(self.solutions[candidate.id] for candidate in self.known[: state.known]),
         )
 
     @property

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from pike import store
-from pike.core.errors import UserError
+from pike.core.errors import StoreError, UserError
 from pike.core.events import Entry, RunStarted
 from pike.core.task import Task
 from pike.engine import bestfile
@@ -53,16 +53,20 @@ def written(folder: Path, result: RunResult) -> bool:
         known = json.loads((folder / RESULT).read_text())
     except (OSError, ValueError):
         return False
-    return bool(known.get("finished")) and (result.best is None or (folder / BEST).exists())
+    return bool(known.get("finished")) and (result.best_path is None or (folder / BEST).exists())
 
 
 def write(folder: Path, task: Task, result: RunResult, original: Original | None) -> None:
     """Write what the run has come to; a run that is not finished writes its best so far, marked as such.
 
+    Where the original stays there is no best file, also if the search had thought otherwise before it measured again.
+
     Raises:
         StoreError: the disk refuses.
     """
-    if result.best is not None and result.evaluation is not None:
+    if not result.improved:
+        _remove(folder / BEST)
+    elif result.best is not None and result.evaluation is not None:
         terms = Terms(
             task=task.id,
             kind=task.kind,
@@ -77,6 +81,13 @@ def write(folder: Path, task: Task, result: RunResult, original: Original | None
         )
         bestfile.write(folder / BEST, task, result.best, terms)
     write_text(folder / RESULT, json.dumps(result.flat(), indent=2) + "\n")
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreError(f"The file {path} cannot be removed: {error.strerror}") from error
 
 
 def remember_task(folder: Path) -> Task:

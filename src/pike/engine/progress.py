@@ -29,8 +29,8 @@ class Activity:
         round: the search round.
         sample: the sample in its round.
         attempt: the fix attempt, 0 for none.
-        doing: `asking`, `fixing` (asking for a fix), `waiting` (for a judge), or the stage of the evaluation
-            (`parse`, `build`, `load`, `correct`, `time`, `recheck`).
+        doing: `asking`, `planning` or `fixing` (asking for a plan or a fix), `waiting` (for a judge), or the stage of
+            the evaluation (`parse`, `build`, `load`, `correct`, `time`, `recheck`).
     """
 
     name: str
@@ -138,7 +138,7 @@ class Board:
         return Progress(
             task=memory.task.name,
             phase=self._phase,
-            round=max((state.step.round for state in memory.steps.values()), default=0),
+            round=max(0, memory.latest_round),
             spend=memory.accounts.spend,
             uncertain=memory.accounts.uncertain,
             budget=memory.config.budget,
@@ -154,10 +154,14 @@ class Board:
 
 def _line(event: Event) -> str:
     match event:
-        case Asked(step=step) if step.role is Role.FIX:
+        case Asked(step=step) if step.role.repairs:
             return f"c{step.id}: fix {step.attempt} of {step.failing}"
         case Asked(step=step) if step.role is Role.BRAINSTORM:
             return "asked for ideas"
+        case Asked(step=step) if step.role is Role.PLAN:
+            return f"c{step.id}: a plan for {step.seed}"
+        case Asked(step=step) if step.role is Role.CODE:
+            return f"c{step.id}: carries out a plan for {step.seed}"
         case Asked(step=step):
             return f"c{step.id}: round {step.round}, from {step.seed}"
         case Judged(candidate_id=id_, evaluation=evaluation, effort=effort):
@@ -172,6 +176,8 @@ def _line(event: Event) -> str:
             return f"c{step_id}: {failure}"
         case Told(ideas=ideas) if ideas:
             return f"{len(ideas)} ideas"
+        case Told(step_id=step_id, text=text) if text:
+            return f"c{step_id}: planned"
         case Stopped(reason=reason):
             return f"asking stopped: {reason}"
         case _:

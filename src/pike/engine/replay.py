@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from pike import store
+from pike import search, store
 from pike.core.agent import Proposal
 from pike.core.config import RunConfig
 from pike.core.errors import UserError
@@ -50,10 +50,11 @@ class Recording:
     def proposal(self, step_id: int) -> Proposal:
         """What the recorded step brought, as an agent would give it."""
         candidate, told = self.proposed.get(step_id), self.told.get(step_id)
-        if candidate is not None:
-            return Proposal(candidate.source, (), candidate.author, candidate.note, candidate.recipes)
+        if candidate is not None and (told is None or told.candidate_id is not None):
+            written = Proposal(candidate.source, author=candidate.author, note=candidate.note, parent=candidate.parent)
+            return replace(written, recipes=candidate.recipes)
         if told is not None:
-            return Proposal(ideas=told.ideas, failure=told.failure)
+            return Proposal(ideas=told.ideas, text=told.text, failure=told.failure)
         return Proposal(failure="the recorded run has no outcome for this step")
 
     def require_same(self, task_id: str, config: RunConfig) -> None:
@@ -65,7 +66,7 @@ class Recording:
         then = self.started.config
         for what, was, now in (
             ("task", self.started.task.id, task_id),
-            ("strategy", then.strategy, config.strategy),
+            ("strategy", search.resolve(then.strategy), config.strategy),
             ("query budget", then.budget.queries, config.budget.queries),
             ("run seed", then.engine.run_seed, config.engine.run_seed),
         ):
@@ -111,6 +112,11 @@ class Pace(Protocol):
         """Why nothing more may be asked, empty while something may."""
         ...
 
+    @property
+    def outside(self) -> bool:
+        """Whether answers come from outside this process: then nothing in flight means waiting, not the end."""
+        ...
+
     def may_ask(self) -> bool:
         """Whether a step may be asked now."""
         ...
@@ -130,6 +136,8 @@ class Pace(Protocol):
 
 class FreePace:
     """Ask while there is room, tell what is ready."""
+
+    outside = False
 
     def __init__(self, concurrency: int) -> None:
         self.limit: int | None = max(1, concurrency)
@@ -158,6 +166,8 @@ class RecordedPace:
         asked: steps that this run asked before it was resumed.
         told: outcomes that it told.
     """
+
+    outside = False
 
     def __init__(self, recording: Recording, asked: int = 0, told: int = 0) -> None:
         self.limit: int | None = None

@@ -44,7 +44,14 @@ def _decide_again(memory: Memory, strategy: Strategy, event: Event, folder: Path
 
 def outcome_of(memory: Memory, told: Told) -> Outcome:
     """The outcome that a `Told` event stands for; its candidate and verdict were written before it."""
-    if told.candidate_id is None:
-        return Outcome(told.step_id, ideas=told.ideas, failure=told.failure)
-    solution = memory.solutions[told.candidate_id]
-    return Outcome(told.step_id, solution.candidate, solution.evaluation, told.ideas, told.failure)
+    answer = memory.answers.get(told.step_id)
+    solution = memory.solutions[told.candidate_id] if told.candidate_id is not None else None
+    return Outcome(
+        step_id=told.step_id,
+        candidate=solution.candidate if solution else None,
+        evaluation=solution.evaluation if solution else None,
+        ideas=told.ideas,
+        failure=told.failure,
+        text=told.text,
+        usd=answer.usd if answer else None,
+    )

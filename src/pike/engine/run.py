@@ -11,8 +11,9 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from pike.core.agent import Agent
 from pike.core.config import RunConfig
 from pike.core.device import DeviceFacts
 from pike.core.errors import StoreError
-from pike.core.events import Resumed, RunStarted, Stopped
+from pike.core.events import Finished, QuerySent, Resumed, RunStarted, Stopped
 from pike.core.step import Role, Strategy
 from pike.core.task import Task
 from pike.engine import originals, outputs, resume, seeding
@@ -31,18 +32,26 @@ from pike.engine.crew import Connect, Crew, assemble, recipe_agent
 from pike.engine.executors import Executor, LocalExecutor, RecordedExecutor
 from pike.engine.executors.local import judge_count
 from pike.engine.finalists import measure_again
+from pike.engine.hand import Hand, HandPace
 from pike.engine.interrupt import interrupts
 from pike.engine.judging import Judging
 from pike.engine.ledger import Ledger
 from pike.engine.loop import Parts, Search
 from pike.engine.memory import FOR_GOOD, Memory
+from pike.engine.models import make_strategy
 from pike.engine.originals import Original
 from pike.engine.progress import Observer
 from pike.engine.replay import FreePace, Pace, RecordedPace
 from pike.engine.result import RunResult, result_of
 from pike.engine.scribe import Scribe
+from pike.engine.settle import settle
+from pike.engine.share import Share
+from pike.llm.hand import NAME as BY_HAND
+from pike.llm.hand import HandClient
 
 INTERRUPTED = "interrupted"
+PAUSED = "paused"
+"""A campaign lets other runs go first; nothing of this one is in flight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +65,8 @@ class Wiring:
         agents: who answers each role instead of models and recipes.
         observer: told whatever changes.
         handle_signals: take Ctrl-C as a wish to stop cleanly.
+        share: what the run takes from the campaign that it is part of, None where it stands alone.
+        hand: for a run that is answered by hand, what this process brings to it.
     """
 
     executor: Executor | None = None
@@ -64,6 +75,8 @@ class Wiring:
     agents: Mapping[Role, Agent] | None = None
     observer: Observer | None = None
     handle_signals: bool = True
+    share: Share | None = None
+    hand: Hand | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +102,8 @@ async def start(task: Task, config: RunConfig, folder: Path, wiring: Wiring | No
         StoreError: the journal cannot be written; what was written is safe.
     """
     wiring = wiring or Wiring()
-    config = replace(config, strategy=search.resolve(config.strategy))
-    strategy = search.make(config.strategy, config.budget, config.engine.run_seed)
+    config = settle(config)
+    strategy = make_strategy(config)
     async with _opened(task, config, wiring) as parts:
         if parts.crew and parts.crew.recording and config.llm.replay_verdicts:
             parts.crew.recording.require_same(task.id, config)
@@ -111,13 +124,15 @@ async def resume_run(folder: Path, wiring: Wiring | None = None) -> RunResult:
     """
     wiring = wiring or Wiring()
     with store.Journal.open(folder) as journal:
-        entries = tuple(journal.entries())
-        begun = outputs.beginning(entries, folder)
-        strategy = search.make(begun.config.strategy, begun.config.budget, begun.config.engine.run_seed)
+        # Prompts are written to be looked at; the run itself renders them again where it needs them.
+        entries = journal.entries(without_texts=(QuerySent,))
+        first = tuple(islice(entries, 1))
+        begun = outputs.beginning(first, folder)
+        if isinstance(journal.last().event, Finished):
+            return await _read_finished(outputs.remember(tuple(chain(first, entries)), folder), wiring, folder)
+        strategy = make_strategy(begun.config)
         scribe = Scribe(journal, Memory(), wiring.observer)
-        resume.rebuild(scribe.memory, strategy, entries, folder)
-        if scribe.memory.finished:
-            return await _read_finished(scribe.memory, wiring, folder)
+        resume.rebuild(scribe.memory, strategy, chain(first, entries), folder)
         async with _opened(begun.task, begun.config, wiring) as parts:
             scribe.record(Resumed(pike.__version__))
             run = _Run(scribe, strategy, parts, wiring, folder)
@@ -198,11 +213,11 @@ class _Run:
     async def conduct(self) -> RunResult:
         """Carry the run out, from wherever its journal ends."""
         try:
-            if self._wiring.handle_signals:
-                with interrupts(self._stop_cleanly, self._stop_at_once):
+            try:
+                with self._stops():
                     await self._phases()
-            else:
-                await self._phases()
+            finally:
+                await self._scribe.settle()
             result = result_of(self._memory, self._folder, self._elapsed_seconds(), tuple(self._notes))
             outputs.write(self._folder, self._memory.task, result, self._parts.original)
         except StoreError as error:
@@ -210,7 +225,15 @@ class _Run:
         self._scribe.board.enter("done")
         return result
 
+    def _stops(self) -> AbstractContextManager[None]:
+        """While it lasts, whoever may stop the run can."""
+        if self._wiring.share is not None:
+            return self._wiring.share.stops(self._stop_cleanly, self._stop_at_once)
+        return interrupts(self._stop_cleanly, self._stop_at_once) if self._wiring.handle_signals else nullcontext()
+
     async def _phases(self) -> None:
+        if self._wiring.share is not None:
+            self._wiring.share.opened(self._memory)
         agents, recipes = self._agents()
         if recipes is not None and self._to_be_seeded():
             self._scribe.board.enter("seeding")
@@ -221,6 +244,8 @@ class _Run:
         completed = await self._in_phase(self._search.run())
         reason = self._search.outcome
         self._search = None
+        if completed and not reason:
+            self._scribe.record(Stopped(PAUSED))
         if not completed or reason not in FOR_GOOD:
             return
         self._scribe.board.enter("measuring")
@@ -236,7 +261,8 @@ class _Run:
         original = self._parts.original
         config = self._memory.config
         recipes = recipe_agent(original, self._memory.device, config) if original and crew.uses_recipes else None
-        ledger = Ledger(config.budget, self._memory.accounts, self._scribe.record)
+        purse = self._wiring.share.purse if self._wiring.share else None
+        ledger = Ledger(config.budget, self._memory.accounts, self._scribe.keep, purse)
         return crew.agents(self._memory, ledger, recipes), recipes
 
     def _to_be_seeded(self) -> bool:
@@ -253,14 +279,26 @@ class _Run:
 
     def _pace(self) -> Pace:
         crew, config, memory = self._parts.crew, self._memory.config, self._memory
+        client = crew.clients.get(BY_HAND) if crew else None
+        if crew is not None and isinstance(client, HandClient):
+            return HandPace(memory, client, self._wiring.hand or Hand(), crew.names)
         if crew is None or crew.recording is None or not config.llm.replay_verdicts:
-            return FreePace(config.engine.concurrency)
+            free = FreePace(self._in_flight())
+            return self._wiring.share.pace(free) if self._wiring.share else free
         recording = crew.recording
         if recording.admitted and not memory.steps and not memory.solutions:
             self._scribe.record(*recording.admitted)
             seeding.admit(self._strategy, list(recording.admitted))
         told = sum(state.told for state in memory.steps.values())
         return RecordedPace(recording, len(memory.steps), told)
+
+    def _in_flight(self) -> int:
+        """Steps in flight at once: where recipes write, enough to keep all judges busy, so that each knows the verdicts
+        before it."""
+        engine = self._memory.config.engine
+        if not search.needs(self._memory.config.strategy).recipes_write or self._wiring.executor is not None:
+            return engine.concurrency
+        return min(engine.concurrency, judge_count(engine) + 1)
 
     async def _in_phase(self, work: Coroutine[Any, Any, Any]) -> bool:
         """Await a phase; False if Ctrl-C ended it or came before it."""

@@ -42,7 +42,7 @@ def admit(strategy: Strategy, seeds: list[Admitted]) -> None:
 async def _compositions(memory: Memory, agent: Agent) -> list[Candidate]:
     found: dict[str, Candidate] = {}
     for index in range(MOST_SEEDS):
-        proposal = await agent.act(_context(memory, index, tuple(found.values())))
+        proposal = await agent.act(_context(memory, index))
         if not proposal.source or proposal.refused or proposal.source in found:
             break
         found[proposal.source] = _candidate(proposal, index)
@@ -51,9 +51,10 @@ async def _compositions(memory: Memory, agent: Agent) -> list[Candidate]:
     return list(found.values())
 
 
-def _context(memory: Memory, index: int, known: tuple[Candidate, ...]) -> Context:
-    step = Step(index, Role.OPTIMISE, sample=index, queries=0)
-    return Context(memory.task, step, memory.device, memory.config.evaluate, memory.reference_ms, known=known)
+def _context(memory: Memory, index: int) -> Context:
+    # No step of the search has this id, so that the agent takes what it gives here for given.
+    step = Step(-1 - index, Role.OPTIMISE, sample=index, queries=0)
+    return Context(memory.task, step, memory.device, memory.config.evaluate, memory.reference_ms)
 
 
 def _candidate(proposal: Proposal, index: int) -> Candidate:

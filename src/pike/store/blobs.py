@@ -2,13 +2,14 @@
 
 Knows how texts leave a JSON value and come back, and how a file becomes durable. Does not know events or SQLite.
 A blob file exists only with its full content: it is written under another name, synced and renamed. Only the holder of
-the run's lock writes, so one name for unfinished files is enough, and a crash leaves at most one behind.
+the run's lock writes, each of its threads under a name of its own, and a crash leaves at most those behind.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,6 @@ INLINE_CHARACTERS = 512
 """Longer strings are moved into a blob."""
 REFERENCE = "$blob"
 """The key of the one-field object that stands for a moved string."""
-_UNFINISHED = "unfinished"
 _SURROGATES = "surrogatepass"
 
 
@@ -75,9 +75,9 @@ class Blobs:
             return {path.parent}
         changed = {path.parent}
         if not path.parent.is_dir():
-            path.parent.mkdir(parents=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             changed |= {self._folder, self._folder.parent}
-        unfinished = self._folder / _UNFINISHED
+        unfinished = self._folder / f"unfinished-{threading.get_ident()}"
         try:
             with unfinished.open("wb") as file:
                 file.write(content)
@@ -104,27 +104,28 @@ def digest_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def pack(value: Any, contents: dict[str, bytes]) -> Any:
+def pack(value: Any, contents: dict[str, bytes], longest: float = INLINE_CHARACTERS) -> Any:
     """A copy of a JSON value with every long string replaced by a reference.
 
     Args:
         value: the JSON value.
         contents: takes the bytes of what was moved, by digest.
+        longest: characters of a string that stays.
 
     Raises:
         ValueError: the value uses the reserved key itself.
     """
-    if isinstance(value, str) and len(value) > INLINE_CHARACTERS:
+    if isinstance(value, str) and len(value) > longest:
         content = value.encode("utf-8", _SURROGATES)
         digest = digest_of(content)
         contents[digest] = content
         return {REFERENCE: digest}
     if isinstance(value, list):
-        return [pack(item, contents) for item in value]
+        return [pack(item, contents, longest) for item in value]
     if isinstance(value, dict):
         if REFERENCE in value:
             raise ValueError(f"the key {REFERENCE!r} is reserved by the journal")
-        return {key: pack(item, contents) for key, item in value.items()}
+        return {key: pack(item, contents, longest) for key, item in value.items()}
     return value
 
 

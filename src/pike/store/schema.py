@@ -9,8 +9,9 @@ past version are kept among the tests.
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pike.core.errors import StoreError, UserError
@@ -42,11 +43,28 @@ def connect_to_write(folder: Path) -> sqlite3.Connection:
             (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
             if mode != "wal":
                 raise StoreError(f"Run '{folder}' cannot be kept there (no write-ahead log): choose a local disk")
-            connection.execute("PRAGMA synchronous=FULL")
+            sync_commits(connection, True)
         except BaseException:
             connection.close()
             raise
         return connection
+
+
+def sync_commits(connection: sqlite3.Connection, durable: bool) -> None:
+    """Choose whether commits from now on are synced; one that is makes all before it durable: the log is one file."""
+    connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+
+
+def sync_log(folder: Path) -> None:
+    """Make every commit so far durable, as a synced commit would: the log holds them in order, whole or not at all."""
+    try:
+        descriptor = os.open(folder / f"{FILE_NAME}-wal", os.O_RDONLY)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def connect_to_read(folder: Path) -> sqlite3.Connection:
@@ -125,6 +143,14 @@ def page_after(connection: sqlite3.Connection, seq: int) -> list[Row]:
         return []
     query = "SELECT seq, at_seconds, kind, body FROM events WHERE seq > ? ORDER BY seq LIMIT ?"
     return connection.execute(query, (seq, _PAGE)).fetchall()
+
+
+def rows_at(connection: sqlite3.Connection, seqs: Sequence[int]) -> list[Row]:
+    """The rows with these numbers, as far as there are any, in order."""
+    if not _has_events(connection):
+        return []
+    query = "SELECT seq, at_seconds, kind, body FROM events WHERE seq=?"
+    return [row for seq in seqs for row in connection.execute(query, (seq,)).fetchall()]
 
 
 def rows(folder: Path, connection: sqlite3.Connection, after: int = 0) -> Iterator[Row]:

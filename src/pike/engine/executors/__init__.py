@@ -6,7 +6,8 @@ what is done with it (`engine.run`).
 
 from pike.engine.executors.contract import Executor, OnStage
 from pike.engine.executors.instant import InstantExecutor
+from pike.engine.executors.lent import LentExecutor
 from pike.engine.executors.local import LocalExecutor
 from pike.engine.executors.recorded import RecordedExecutor
 
-__all__ = ["Executor", "InstantExecutor", "LocalExecutor", "OnStage", "RecordedExecutor"]
+__all__ = ["Executor", "InstantExecutor", "LentExecutor", "LocalExecutor", "OnStage", "RecordedExecutor"]

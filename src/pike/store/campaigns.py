@@ -1,0 +1,98 @@
+"""The files of a campaign that are no journals: its plan, and why a run could not be carried out.
+
+Knows names and formats of files. Does not know how a plan is made or carried out (`engine`); everything that happened
+in a run is in the run's own journal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from pike.core.campaign import CampaignPlan
+from pike.core.codec import decode, encode
+from pike.core.errors import UserError
+from pike.store.blobs import sync_folder
+from pike.store.boundary import writing
+
+PLAN = "plan.json"
+RUNS = "runs"
+_FAILURE = "failure.json"
+
+
+def is_campaign(folder: Path) -> bool:
+    """Whether there is a campaign in `folder`."""
+    return (folder / PLAN).is_file()
+
+
+def write_plan(folder: Path, plan: CampaignPlan) -> None:
+    """Begin a campaign: from here on it can be resumed, also after a power cut.
+
+    Raises:
+        UserError: the folder holds one already.
+        StoreError: the disk refuses.
+    """
+    if is_campaign(folder):
+        raise UserError(
+            f"'{folder}' already holds a campaign: continue it with 'pike campaign --resume {folder}', "
+            "or choose another folder"
+        )
+    with writing(folder):
+        (folder / RUNS).mkdir(parents=True, exist_ok=True)
+        _replace(folder / PLAN, encode(plan))
+
+
+def read_plan(folder: Path) -> CampaignPlan:
+    """The plan of the campaign in `folder`.
+
+    Raises:
+        UserError: there is none, or another version wrote it.
+    """
+    try:
+        return decode(CampaignPlan, json.loads((folder / PLAN).read_text()))
+    except FileNotFoundError:
+        raise UserError(f"There is no campaign in '{folder}': give a folder that contains {PLAN}") from None
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"The plan '{folder / PLAN}' is not understood ({error}): it is damaged, or another PIKE wrote it"
+        ) from error
+
+
+def run_folder(campaign: Path, name: str) -> Path:
+    """The folder of a run of the campaign."""
+    return campaign / RUNS / name
+
+
+def write_failure(campaign: Path, name: str, reason: str) -> None:
+    """Keep why a run could not go on, beside its journal if it has one; empty when it can again.
+
+    Raises:
+        StoreError: the disk refuses.
+    """
+    path = run_folder(campaign, name) / _FAILURE
+    with writing(campaign):
+        if reason:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _replace(path, {"reason": reason})
+        else:
+            path.unlink(missing_ok=True)
+
+
+def read_failure(campaign: Path, name: str) -> str:
+    """Why a run could not go on, empty if it could."""
+    try:
+        return str(json.loads((run_folder(campaign, name) / _FAILURE).read_text())["reason"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _replace(path: Path, value: Any) -> None:
+    draft = path.with_suffix(".tmp")
+    with draft.open("w", encoding="utf-8") as file:
+        file.write(json.dumps(value, indent=2) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    sync_folder(path.parent)

@@ -1,0 +1,93 @@
+"""Something computed from a journal, kept beside it so that it need not be computed again.
+
+Knows when such a value still holds: the journal has not grown since and is the same journal. Does not know what the
+value means. The journal stays the only truth (ADR 0009): a checkpoint that is missing, stale, damaged or of another
+version is as good as none, and removing it loses nothing but time.
+
+That it is the same journal is checked by the number of its last entry and a digest over a few entries spread over it,
+the first and the last among them: a journal is never changed, only appended to, and what damages a row in between is
+found by `verify` and by whoever reads it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pike.store import schema
+from pike.store.boundary import reading
+
+SPREAD = 16
+"""Entries that the digest covers beside the first and the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A journal as it was when something was computed from it.
+
+    Attributes:
+        seq: the number of its last entry.
+        proof: a digest over entries spread over it.
+    """
+
+    seq: int
+    proof: str
+
+
+def mark_of(folder: Path) -> Mark:
+    """The journal in `folder` as it is.
+
+    Raises:
+        UserError: there is no run, or another version wrote it.
+        StoreError: the file cannot be read.
+    """
+    connection = schema.connect_to_read(folder)
+    try:
+        with reading(folder):
+            last = schema.last_seq(connection)
+            places = sorted({1, last, *(last * part // SPREAD for part in range(1, SPREAD))})
+            digest = hashlib.sha256()
+            for row in schema.rows_at(connection, places):
+                digest.update(repr(row).encode("utf-8", "surrogatepass"))
+            return Mark(last, digest.hexdigest())
+    finally:
+        connection.close()
+
+
+def read(folder: Path, name: str, version: str, mark: Mark) -> Any:
+    """The value that was kept under `name` by this `version` for the journal as `mark` says it is, else None."""
+    try:
+        text = _path(folder, name).read_text(encoding="utf-8")
+        head, _, body = text.partition("\n")
+        if json.loads(head) != _head(version, mark, body):
+            return None
+        return json.loads(body)
+    except (OSError, ValueError):
+        return None
+
+
+def write(folder: Path, name: str, version: str, mark: Mark, value: Any) -> None:
+    """Keep a JSON value that was computed from everything up to `mark`; a disk that refuses costs only time."""
+    body = json.dumps(value, separators=(",", ":"))
+    draft = _path(folder, f"{name}-{os.getpid()}-{threading.get_ident()}")
+    with suppress(OSError):
+        try:
+            draft.write_text(f"{json.dumps(_head(version, mark, body))}\n{body}", encoding="utf-8")
+            draft.replace(_path(folder, name))
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def _head(version: str, mark: Mark, body: str) -> dict[str, Any]:
+    digest = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
+    return {"version": version, "seq": mark.seq, "proof": mark.proof, "digest": digest}
+
+
+def _path(folder: Path, name: str) -> Path:
+    return folder / f"checkpoint-{name}"
