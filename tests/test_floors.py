@@ -26,7 +26,7 @@ FLOORS: dict[str, set[str]] = {
     "report": {"core", "store"},
     "engine": BELOW_ENGINE,
     "api": {"core", "tasks", "report", "engine"},
-    "cli": {"core", "api"},
+    "cli": {"core", "api", "server"},
     "server": {"core", "api"},
     "": {"core", "api", "cli"},
 }

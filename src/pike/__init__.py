@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pike.api import (
+        Campaign,
         Check,
         Estimate,
         Optimized,
         Options,
+        campaign,
         doctor,
         estimate,
         evaluate,
@@ -30,11 +32,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Campaign",
     "Check",
     "Estimate",
     "Optimized",
     "Options",
     "__version__",
+    "campaign",
     "doctor",
     "estimate",
     "evaluate",

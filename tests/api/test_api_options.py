@@ -10,6 +10,7 @@ from pike.api import compose_config
 from pike.core.config import RunConfig
 from pike.core.errors import UserError
 from pike.core.evaluation import Precision, Tolerance
+from pike.core.step import Role
 
 
 def test_defaults_then_file_then_options_then_settings(tmp_path: Path) -> None:
@@ -55,6 +56,21 @@ def test_every_option_arrives() -> None:
     assert (config.engine.concurrency, config.engine.run_seed) == (4, 9)
 
 
+def test_a_role_may_have_several_models(tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text('[llm]\ncoa = ["openai:a", "openai:b", "openai:a"]\nefa = ["openai:c"]\n')
+    config = compose_config("t", {"config": file, "plan_llm": ["openai:p", "openai:q"], "debug_llm": "openai:d"})
+    assert config.llm.coa == ("openai:a", "openai:b")
+    assert config.llm.efa == "openai:c"
+    assert config.llm.models(Role.PLAN) == ("openai:p", "openai:q")
+    assert config.llm.models(Role.CODE) == ("openai:a", "openai:b")
+    assert config.llm.models(Role.DEBUG) == ("openai:d",)
+    set_ = compose_config("t", {"settings": ['llm.coa=["openai:a", "openai:b"]', "llm.code=openai:e"]})
+    assert set_.llm.models(Role.OPTIMISE) == ("openai:a", "openai:b")
+    assert set_.llm.models(Role.CODE) == ("openai:e",)
+    assert compose_config("t", {"llm": []}) == RunConfig(task="t")
+
+
 def test_an_option_that_is_none_changes_nothing() -> None:
     assert compose_config("t", {"llm": None, "query_budget": None, "config": None}) == RunConfig(task="t")
 
@@ -67,6 +83,7 @@ def test_options_of_the_strategy_are_handed_on() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        ({"settings": ["llm.coa=[1]"]}, "llm.coa"),
         ({"querry_budget": 3}, "did you mean 'query_budget'"),
         ({"query_budget": "many"}, "budget.queries"),
         ({"query_budget": -1}, "at least 0"),

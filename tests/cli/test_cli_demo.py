@@ -28,7 +28,7 @@ def test_stopping_while_torch_compile_is_measured_keeps_the_table(
     monkeypatch.setattr(module.api, "report", lambda folder: folder / "index.html")
     monkeypatch.setattr(module, "baselines", interrupted)
     with pytest.raises(typer.Exit):
-        module.demo(tmp_path)
+        module.demo(out=tmp_path)
     assert asked == ["demo/resnet18"], "the next model is not begun"
     shown = capsys.readouterr()
     assert "2.21×" in shown.out + shown.err

@@ -48,6 +48,8 @@ def task(tmp_path: Path) -> str:
         (["optimize", "x.py", "--config", "nowhere.toml"], "nowhere.toml"),
         (["resume", "nowhere"], "nowhere"),
         (["report", "nowhere"], "nowhere"),
+        (["export", "nowhere"], "--openevolve"),
+        (["export", "--openevolve", "nowhere"], "nowhere"),
     ],
 )
 def test_bad_input_is_one_sentence(
@@ -150,8 +152,10 @@ def test_options_win_over_the_file_and_settings_over_options(
     file = tmp_path / "run.toml"
     file.write_text("[budget]\nqueries = 7\nusd = 1.5\n[engine]\nconcurrency = 3\n[strategy]\ntop_k = 2\n")
     options = ["--config", str(file), "--concurrency", "5", "--query-budget", "9", "--set", "budget.queries=11"]
-    main.run(["optimize", task, *options])
+    models = ["--llm", "openai:a", "--llm", "openai:b", "--debug-llm", "openai:c"]
+    main.run(["optimize", task, *options, *models, "--yes"])
     (config,) = seen
+    assert (config.llm.coa, config.llm.efa, config.llm.debug) == (("openai:a", "openai:b"), "", "openai:c")
     assert (config.budget.queries, config.budget.usd, config.engine.concurrency) == (11, 1.5, 5)
     assert config.strategy.options == {"top_k": 2}
 
@@ -164,4 +168,17 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
 def test_strategies_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["strategies", "--json"]) == 0
     names = [preset["name"] for preset in json.loads(capsys.readouterr().out)["strategies"]]
-    assert {"pike-b", "pike-b:no-efa", "pike-b:no-iba", "pike-b:cheap-efa"} <= set(names)
+    assert {"pike-b", "pike-b:no-efa", "best-of-n", "reflexion", "metr", "recipes", "stark"} <= set(names)
+
+
+def test_strategies_of_a_file_are_listed_with_what_they_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('[strategies.mine]\nbase = "stark"\nepsilon = 0.1\n')
+    assert main.run(["strategies", "--config", str(file), "--json"]) == 0
+    mine = json.loads(capsys.readouterr().out)["strategies"][-1]
+    assert (mine["name"], mine["base"], mine["differences"]) == ("mine", "stark", [["epsilon", "0.1"]])
+    file.write_text("[strategies.mine]\nepsilon = 0.1\n")
+    assert main.run(["strategies", "--config", str(file)]) == 2
+    assert "needs a base" in capsys.readouterr().err

@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 
 from pike.api.views import Activity, Progress
-from pike.cli.progress import Watcher, fresh
+from pike.cli.live import fresh
+from pike.cli.progress import Watcher
 from pike.core.budget import Budget, Spend
 from pike.core.evaluation import Status
 from pike.core.step import Role

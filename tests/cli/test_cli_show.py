@@ -19,6 +19,7 @@ from pike.core.device import DeviceFacts
 from pike.core.evaluation import DeviceState, Evaluation, OutputError, Status, Timing
 from pike.core.profile import Ceilings, Hotspot, Profile
 from pike.core.step import Candidate
+from pike.core.trail import declined, trail
 from pike.engine.ledger import Uncertain
 
 
@@ -96,7 +97,33 @@ def test_an_interrupted_run_says_how_to_go_on() -> None:
 
 def test_a_win_within_the_noise_is_not_called_one() -> None:
     noise = replace(RESULT, evaluation=valid(1.02, 0.99))
-    assert "not faster" in text(*show.closing_lines(noise, Path("report.html")))
+    closing = text(*show.closing_lines(noise, Path("report.html")))
+    assert "The original stays" in closing
+    assert "1.02×" in closing
+    assert "best.py" not in closing
+    row = text(show.runs_table([show.Row(noise, None)]))
+    assert "1.00×" in row
+    assert "1.02×" not in row
+
+
+def test_each_composition_of_recipes_says_what_it_brought() -> None:
+    judged = [
+        (Candidate("c1", "a", recipes=("half", "compile")), valid(2.0, 1.9)),
+        (Candidate("c2", "b", recipes=("compile",)), valid(1.5, 1.4)),
+        (Candidate("c3", "c", recipes=("bf16",)), Evaluation(Status.WRONG_OUTPUT, "output 0 is off by 3")),
+        (Candidate("c4", "d", recipes=("sdpa", "half")), valid(3.0, 2.9)),
+    ]
+    steps = trail(judged)
+    assert [one.gained for one in steps] == [2.0, None, None, 1.5]
+    table = text(show.trail_table(replace(RESULT, trail=steps, declined=declined("tf32: it is no GPU: really"))))
+    for words in (
+        "half + compile",
+        "+100%",
+        "+50%",
+        "wrong-output: output 0 is off by 3",
+        "does not apply: it is no GPU",
+    ):
+        assert words in table
 
 
 def test_a_run_without_a_valid_candidate_says_so() -> None:
@@ -123,6 +150,12 @@ def test_an_unknown_price_is_not_shown_as_free() -> None:
     assert "unknown price" in shown
     assert "$" not in shown
     assert "4 h 30 min" in shown
+
+
+def test_several_models_of_a_role_are_shown_as_a_choice() -> None:
+    models = (("coa", "openai:x"), ("coa", "openai:y"), ("efa", "openai:z"))
+    shown = text(show.estimate_table(Estimate(300, 301, 1000, 2000, 1.0, 4.5, models, "queries", ())))
+    assert "coa: openai:x or openai:y, efa: openai:z" in shown
 
 
 def test_what_is_missing_stands_out_only_if_it_is_needed() -> None:

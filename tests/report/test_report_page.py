@@ -110,7 +110,8 @@ def test_without_a_valid_candidate_it_says_so(tmp_path: Path, started: RunStarte
 def test_a_run_that_cost_nothing_has_no_money_curve(tmp_path: Path, started: RunStarted) -> None:
     page = page_of(tmp_path / "run", [started, *attempt(Step(0, Role.OPTIMISE), "x", valid(0.9), calls=False)])
     assert "By money" not in page.words
-    assert "No candidate was faster than the original beyond" in page.words
+    assert "The original stays: no candidate was faster beyond" in page.words
+    assert "1.00×" in page.words
 
 
 def test_an_enormous_speedup_gets_a_logarithmic_axis(tmp_path: Path, started: RunStarted) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pike.api.campaigns import Campaign, campaign
 from pike.api.options import Options, compose_config
 from pike.api.verbs import (
     Check,
@@ -16,6 +17,7 @@ from pike.api.verbs import (
     doctor,
     estimate,
     evaluate,
+    export,
     lint,
     load,
     optimize,
@@ -28,16 +30,19 @@ if TYPE_CHECKING:
     from pike.api.dropin import DropIn
 
 __all__ = [
+    "Campaign",
     "Check",
     "DropIn",
     "Estimate",
     "Optimized",
     "Options",
     "Trial",
+    "campaign",
     "compose_config",
     "doctor",
     "estimate",
     "evaluate",
+    "export",
     "lint",
     "load",
     "optimize",

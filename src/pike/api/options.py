@@ -1,7 +1,7 @@
 """Keyword options of the verbs, and how they become the configuration tree.
 
-Knows the layers: defaults, then a file, then keyword options, then `a.b=c` settings. Does not know what any option
-does.
+Knows the layers: defaults (those of the strategy `agent` differ), then a file, then keyword options, then `a.b=c`
+settings. Does not know what any option does.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
-from pike.core.config import RunConfig, merge, nearest, parse_setting
+from pike.core.config import LlmConfig, RunConfig, StrategyConfig, merge, nearest, parse_setting
 from pike.core.errors import UserError
 
 
@@ -20,15 +20,20 @@ class Options(TypedDict, total=False):
 
     Attributes:
         strategy: a preset, for example `pike-b`.
-        llm: the model of the optimising agent, `none` for recipes.
-        efa_llm: the model of the error fixing agent, empty for the same.
-        iba_llm: the model of the brainstorming agent, empty for the same.
+        llm: the model of the optimising agent, `none` for recipes, or several models to choose from.
+        efa_llm: as `llm` for the error fixing agent, empty for the same.
+        iba_llm: as `llm` for the brainstorming agent, empty for the same.
+        plan_llm: as `llm` for the planning agent, empty for the same.
+        code_llm: as `llm` for the coding agent, empty for the same.
+        debug_llm: as `llm` for the debugging agent, empty for the same as `efa_llm`.
         seed_recipes: put valid recipes into the library first.
         query_budget: the most queries.
         usd_budget: the most money.
         device: `auto`, `cpu`, `cuda` or `cuda:N`.
         tolerance: `strict` or `paper`.
         precision: `same`, `tf32` or `half`.
+        max_minutes: stop asking after so many minutes of running; what is in flight comes home, but for recipes, which
+            cost nothing.
         concurrency: steps in flight at once.
         run_seed: the seed of every random stream.
         config: a TOML file, or a whole configuration to start from.
@@ -36,15 +41,19 @@ class Options(TypedDict, total=False):
     """
 
     strategy: str | None
-    llm: str | None
-    efa_llm: str | None
-    iba_llm: str | None
+    llm: str | Sequence[str] | None
+    efa_llm: str | Sequence[str] | None
+    iba_llm: str | Sequence[str] | None
+    plan_llm: str | Sequence[str] | None
+    code_llm: str | Sequence[str] | None
+    debug_llm: str | Sequence[str] | None
     seed_recipes: bool | None
     query_budget: int | None
     usd_budget: float | None
     device: str | None
     tolerance: str | None
     precision: str | None
+    max_minutes: float | None
     concurrency: int | None
     run_seed: int | None
     config: str | Path | RunConfig | None
@@ -56,6 +65,9 @@ _PLACES = {
     "llm": "llm.coa",
     "efa_llm": "llm.efa",
     "iba_llm": "llm.iba",
+    "plan_llm": "llm.plan",
+    "code_llm": "llm.code",
+    "debug_llm": "llm.debug",
     "seed_recipes": "llm.seed_recipes",
     "query_budget": "budget.queries",
     "usd_budget": "budget.usd",
@@ -66,6 +78,9 @@ _PLACES = {
     "run_seed": "engine.run_seed",
 }
 """Where each option lives in the configuration tree."""
+
+BY_HAND = RunConfig(strategy=StrategyConfig("agent"), llm=LlmConfig("by-hand"))
+"""What the strategy `agent` changes of the defaults: somebody outside answers."""
 
 
 def compose_config(task: str, options: Options) -> RunConfig:
@@ -82,20 +97,29 @@ def compose_config(task: str, options: Options) -> RunConfig:
     for name in given:
         if name not in Options.__annotations__:
             raise UserError(f"Unknown option '{name}'{nearest(name, Options.__annotations__)}")
-    config = _base(given.get("config"))
+    config = _layered(given, RunConfig())
+    if config.strategy.preset == BY_HAND.strategy.preset and not isinstance(given.get("config"), RunConfig):
+        config = _layered(given, BY_HAND)
+    check_settings(config)
+    return merge(config, {"task": task})
+
+
+def _layered(given: Mapping[str, Any], defaults: RunConfig) -> RunConfig:
+    config = _base(given.get("config"), defaults)
+    if given.get("max_minutes") is not None:
+        config = merge(config, _nested("engine.max_hours", given["max_minutes"] / 60.0))
     for name, place in _PLACES.items():
-        if given.get(name) is not None:
+        if given.get(name) not in (None, []):
             config = merge(config, _nested(place, given[name]))
     settings = given.get("settings") or ()
     for setting in [settings] if isinstance(settings, str) else settings:
         config = merge(config, parse_setting(setting))
-    _check(config)
-    return merge(config, {"task": task})
+    return config
 
 
-def _base(config: str | Path | RunConfig | None) -> RunConfig:
+def _base(config: str | Path | RunConfig | None, defaults: RunConfig) -> RunConfig:
     if config is None:
-        return RunConfig()
+        return defaults
     if isinstance(config, RunConfig):
         return config
     try:
@@ -104,7 +128,7 @@ def _base(config: str | Path | RunConfig | None) -> RunConfig:
         raise UserError(f"The configuration file {config} cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"The configuration file {config} is no TOML: {error}") from error
-    return merge(RunConfig(), layer)
+    return merge(defaults, layer)
 
 
 def _nested(place: str, value: Any) -> dict[str, Any]:
@@ -113,7 +137,12 @@ def _nested(place: str, value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-def _check(config: RunConfig) -> None:
+def check_settings(config: RunConfig) -> None:
+    """Refuse numbers that make no sense.
+
+    Raises:
+        UserError: naming the setting and the least it can be.
+    """
     for place, value, least in (
         ("engine.concurrency", config.engine.concurrency, 1),
         ("engine.finalists", config.engine.finalists, 1),

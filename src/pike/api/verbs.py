@@ -1,4 +1,4 @@
-"""The verbs: optimize, evaluate, resume, load, estimate, lint, doctor, self_test and report.
+"""The verbs: optimize, evaluate, resume, load, estimate, lint, doctor, self_test, report and export.
 
 Knows the order in which the engine's parts are used for each. Does not know how any of them works.
 """
@@ -6,6 +6,7 @@ Knows the order in which the engine's parts are used for each. Does not know how
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Coroutine
@@ -14,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from pike.api.options import Options, compose_config
+from pike.api.suites import remember
 from pike.api.targets import call_of, task_of, words_for
-from pike.core.errors import UserError
+from pike.core.errors import StoreError, UserError
 from pike.core.evaluation import Effort, Evaluation, EvaluationRequest
 from pike.core.lint import LintReport
 from pike.core.task import Task, TaskKind
@@ -30,6 +32,8 @@ from pike.engine.selftest import Trial, self_test
 if TYPE_CHECKING:
     from torch import nn
 
+    from pike.engine.openevolve import Checkpoint
+
 T = TypeVar("T")
 
 RUNS = Path("runs")
@@ -41,7 +45,7 @@ class Optimized:
 
     Attributes:
         result: the outcome of the run.
-        folder: the run's folder: journal, `best.py`, `result.json`, `report.html`.
+        folder: the run's folder: journal, `best.py` (where something faster was found), `result.json`, `report.html`.
     """
 
     def __init__(self, result: RunResult, task: Task, original: nn.Module | None = None) -> None:
@@ -56,9 +60,8 @@ class Optimized:
         """A drop-in for the original (see `pike.api.DropIn`); the original itself where nothing faster was found."""
         if self._module is None:
             original = self._original if self._original is not None else _loaded(self._task, self.result)
-            speedup, path = self.result.speedup, self.result.best_path
-            faster = speedup is not None and speedup > 1.0 and path is not None
-            self._module = load(path, original) if faster and path is not None else original
+            path = self.result.best_path
+            self._module = original if path is None else load(path, original)
         return self._module
 
     def report(self) -> Path:
@@ -95,12 +98,12 @@ def optimize(
         StoreError: the journal cannot be written; the run can be resumed.
     """
     config = compose_config(words_for(target), options)
-    folder = Path(out) if out is not None else _new_folder(words_for(target))
+    folder = Path(out) if out is not None else new_folder(words_for(target))
     task = task_of(target, example_inputs, folder.resolve())
     live = target if task.kind is TaskKind.MODULE and not isinstance(target, str | Path | Task) else None
     if live is not None:
         config = replace(config, evaluate=replace(config.evaluate, device=_device_for(live, config.evaluate.device)))
-    result = _run(start(task, config, folder.resolve(), Wiring(observer=observer)))
+    result = run_to_end(start(task, config, folder.resolve(), Wiring(observer=observer)))
     report(folder)
     return Optimized(result, task, live)
 
@@ -112,9 +115,9 @@ def resume(folder: str | Path, *, observer: Observer | None = None) -> Optimized
         UserError: there is no run in `folder`, another process holds it, or this version decides otherwise.
         BoundaryError: as for `optimize`.
     """
-    result = _run(resume_run(Path(folder).resolve(), Wiring(observer=observer)))
+    result = run_to_end(resume_run(Path(folder).resolve(), Wiring(observer=observer)))
     report(folder)
-    return Optimized(result, _task_in(Path(folder)))
+    return Optimized(result, task_in(Path(folder)))
 
 
 def evaluate(
@@ -147,7 +150,7 @@ def evaluate(
     with tempfile.TemporaryDirectory(prefix="pike-") as folder:
         task = task_of(target, example_inputs, Path(folder))
         request = EvaluationRequest(task, _text_of(source), config.evaluate, effort, profile=profile)
-        return _run(_evaluated(request, on_stage))
+        return run_to_end(_evaluated(request, on_stage))
 
 
 def load(
@@ -203,6 +206,8 @@ def estimate(target: Any, *, example_inputs: Any = None, **options: Unpack[Optio
 def lint(target: Any, *, example_inputs: Any = None, **options: Unpack[Options]) -> LintReport:
     """Whether a task tests anything: answers that need no model, or only a part of it, must all be refused.
 
+    What was found about a file is kept in the user's cache, for `pike tasks SUITE`.
+
     Args:
         target: as for `optimize`.
         example_inputs: for a module.
@@ -216,7 +221,11 @@ def lint(target: Any, *, example_inputs: Any = None, **options: Unpack[Options])
 
     config = compose_config(words_for(target), options)
     with tempfile.TemporaryDirectory(prefix="pike-") as folder:
-        return lint_task(task_of(target, example_inputs, Path(folder)), config.evaluate)
+        task = task_of(target, example_inputs, Path(folder))
+        found = lint_task(task, config.evaluate)
+    with contextlib.suppress(StoreError):  # the answer is had, though it will be asked for again
+        remember(task, found, config.evaluate.precision)
+    return found
 
 
 def doctor() -> tuple[Check, ...]:
@@ -235,6 +244,21 @@ def report(folder: str | Path) -> Path:
     return write(Path(folder))
 
 
+def export(folder: str | Path, out: str | Path | None = None) -> Checkpoint:
+    """Write a run, finished or not, as a checkpoint that the tools of OpenEvolve open.
+
+    Args:
+        folder: the run's folder.
+        out: where `checkpoints/checkpoint_N` goes, by default `openevolve` inside the run's folder.
+
+    Raises:
+        UserError: there is no run in `folder`, the extra `openevolve` is missing, or the checkpoint cannot be written.
+    """
+    from pike.engine import openevolve
+
+    return openevolve.export(Path(folder), Path(out) if out is not None else None)
+
+
 async def _evaluated(request: EvaluationRequest, on_stage: OnStage | None) -> Evaluation:
     executor = LocalExecutor(1)
     try:
@@ -243,7 +267,7 @@ async def _evaluated(request: EvaluationRequest, on_stage: OnStage | None) -> Ev
         await executor.aclose()
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
+def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     """Run to the end, also where an event loop is running already (a notebook)."""
     try:
         asyncio.get_running_loop()
@@ -266,10 +290,12 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
     return outcome[0]
 
 
-def _new_folder(words: str) -> Path:
-    stem = "".join(c if c.isalnum() or c in "-_" else "-" for c in words.rpartition(":")[2].removesuffix(".py"))
+def new_folder(words: str, root: Path = RUNS) -> Path:
+    """A folder under `root` that does not exist yet, named by what runs in it and the time."""
+    named = words.replace(":small", "-small")
+    stem = "".join(c if c.isalnum() or c in "-_" else "-" for c in named.rpartition(":")[2].removesuffix(".py"))
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    folder = RUNS / f"{stem.strip('-')[-60:] or 'run'}-{stamp}"
+    folder = root / f"{stem.strip('-')[-60:] or 'run'}-{stamp}"
     count = 1
     while folder.exists():
         count += 1
@@ -294,7 +320,8 @@ def _text_of(source: str | Path) -> str:
         raise UserError(f"The candidate {source} cannot be read: {error}; give the path of a Python file") from error
 
 
-def _task_in(folder: Path) -> Task:
+def task_in(folder: Path) -> Task:
+    """The problem of the run in `folder`."""
     from pike.engine.outputs import remember_task
 
     return remember_task(folder)
@@ -316,6 +343,7 @@ __all__ = [
     "doctor",
     "estimate",
     "evaluate",
+    "export",
     "lint",
     "load",
     "optimize",

@@ -25,26 +25,45 @@ from pike.core.evaluation import Evaluation
 TASKS = ("demo/resnet18", "demo/gpt_block")
 QUERIES = 10
 """For each model: one round of the published search."""
-SEARCH_SETTINGS = ("engine.max_hours=0.02", "engine.concurrency=2", "engine.finalists=2")
+SETTINGS = (
+    "engine.max_hours=0.02",
+    "engine.concurrency=2",
+    "engine.finalists=2",
+    "evaluate.max_timing_seconds=6.0",
+    "evaluate.timeout_seconds=150.0",
+)
 """Bounds on the time of each model, so that both end within minutes on two CPU cores. Few steps are in flight at
 once, because what was asked is judged to the end, and only asking stops when the time is up."""
-JUDGE_SETTINGS = ("evaluate.max_timing_seconds=6.0", "evaluate.timeout_seconds=150.0")
 
 Folder = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The folder for the runs.", file_okay=False)]
+Tasks = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[TASK]...", help="Other tasks, e.g. demo/gpt_block:small.", show_default=False),
+]
 Queries = Annotated[int, typer.Option(min=1, metavar="N", help="The most queries for each model.")]
 
 
 def demo(
+    tasks: Tasks = None,
     out: Folder = Path("runs/demo"),
     query_budget: Queries = QUERIES,
     device: opt.Device = None,
+    settings: opt.Set = None,
     as_json: opt.Json = False,
 ) -> None:
     """Make two real models faster with recipes, on the device that is here."""
     terminal = Terminal(as_json)
     rows: list[show.Row] = []
-    for task in TASKS:
-        rows.append(_one(terminal, task, out / task.rpartition("/")[2], query_budget, device))
+    terms = api.Options(
+        llm="none",
+        strategy="pike-b",
+        query_budget=query_budget,
+        device=device,
+        settings=(*SETTINGS, *(settings or ())),
+    )
+    for task in tasks or TASKS:
+        folder = out / task.rpartition("/")[2].replace(":", "-")
+        rows.append(_one(terminal, task, folder, terms))
         if not rows[-1].result.finished or rows[-1].compiled is None:
             break
     page = api.report(out)
@@ -62,26 +81,19 @@ def demo(
     raise typer.Exit(max(exit_code(row.result) for row in rows))
 
 
-def _one(terminal: Terminal, task: str, folder: Path, queries: int, device: str | None) -> show.Row:
+def _one(terminal: Terminal, task: str, folder: Path, terms: api.Options) -> show.Row:
     """Optimise one model, then measure plain `torch.compile` in the same way as the winner."""
     _put_aside(folder)
-    terminal.note(Text(f"{task}: up to {queries} candidates from recipes, each judged against the original"))
+    terminal.note(
+        Text(f"{task}: up to {terms['query_budget']} candidates from recipes, each judged against the original")
+    )
     with Watcher(terminal.notes) as watcher:
-        done = api.optimize(
-            task,
-            out=folder,
-            observer=watcher,
-            llm="none",
-            strategy="pike-b",
-            query_budget=queries,
-            device=device,
-            settings=(*JUDGE_SETTINGS, *SEARCH_SETTINGS),
-        )
+        done = api.optimize(task, out=folder, observer=watcher, **terms)
     compiled = None
     if done.result.finished:
         terminal.note(Text(f"{task}: measuring plain torch.compile"))
         try:
-            compiled = baselines(task, ["compile"], device=device, settings=JUDGE_SETTINGS)[0].evaluation
+            compiled = baselines(task, ["compile"], **terms)[0].evaluation
             _keep(folder, compiled)
         except KeyboardInterrupt:
             terminal.note(Text(f"{task}: stopped before torch.compile was measured"))

@@ -45,6 +45,13 @@ def evaluate(
     effort = Effort.FINAL if final else Effort.SEARCH
     with _stages(terminal) as on_stage:
         verdict = api.evaluate(task, candidate, effort=effort, profile=profile, on_stage=on_stage, **given)
+    show_verdict(terminal, verdict)
+    terminal.result(verdict.flat())
+    raise typer.Exit(exit_code(verdict))
+
+
+def show_verdict(terminal: Terminal, verdict: Evaluation) -> None:
+    """A verdict with its diagnostics and its profile, as far as it has them."""
     terminal.show(show.verdict_table(verdict))
     if verdict.profile:
         if verdict.profile.hotspots:
@@ -52,8 +59,6 @@ def evaluate(
         terminal.show(show.profile_words(verdict.profile))
     if verdict.log and not verdict.valid:
         terminal.show(Text(f"\n{verdict.log}", style="dim"))
-    terminal.result(verdict.flat())
-    raise typer.Exit(exit_code(verdict))
 
 
 def exit_code(verdict: Evaluation) -> int:

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 import pike
-from pike.cli import demo, judging, looking, running
+from pike.cli import agents, baseline, campaigns, demo, exporting, hand, judging, looking, running, simulating
 from pike.core.errors import BoundaryError, UserError
 
 USER, OUTSIDE, INTERRUPTED = 2, 3, 130
@@ -29,12 +29,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(running.optimize)
+app.command()(campaigns.campaign)
 app.command()(judging.evaluate)
+app.command()(baseline.baseline)
 app.command()(running.resume)
+app.command()(hand.ask)
+app.command()(hand.tell)
+app.command()(hand.finish)
+app.command()(agents.mcp)
 app.command()(looking.report)
+app.command()(exporting.export)
 app.command()(looking.tasks)
 app.command()(looking.strategies)
 app.command()(looking.estimate)
+app.command()(simulating.simulate)
 app.command()(looking.doctor)
 app.command()(demo.demo)
 

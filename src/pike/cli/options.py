@@ -23,17 +23,31 @@ Strategy = Annotated[
     str | None, typer.Option(metavar="NAME", help="A strategy, see [b]pike strategies[/b].", show_default="pike-b")
 ]
 Llm = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
         metavar="MODEL",
         help="Who writes candidates: openai:MODEL, anthropic:MODEL, google:MODEL, openrouter:MODEL, "
-        "openai:MODEL@http://HOST:PORT/v1, command:PROGRAM ARGS, replay:RUN, scripted:FILE, or none for recipes.",
+        "openai:MODEL@http://HOST:PORT/v1, command:PROGRAM ARGS, replay:RUN, scripted:FILE, by-hand (see "
+        "[b]pike ask[/b]), or none for recipes. Give it several times, like every option for a model, to have "
+        "the search choose among several.",
         show_default="none",
     ),
 ]
-EfaLlm = Annotated[str | None, typer.Option(metavar="MODEL", help="Who fixes errors.", show_default="same as --llm")]
+EfaLlm = Annotated[
+    list[str] | None, typer.Option(metavar="MODEL", help="Who fixes errors.", show_default="same as --llm")
+]
 IbaLlm = Annotated[
-    str | None, typer.Option(metavar="MODEL", help="Who brainstorms ideas.", show_default="same as --llm")
+    list[str] | None, typer.Option(metavar="MODEL", help="Who brainstorms ideas.", show_default="same as --llm")
+]
+PlanLlm = Annotated[
+    list[str] | None, typer.Option(metavar="MODEL", help="Who plans, for STARK.", show_default="same as --llm")
+]
+CodeLlm = Annotated[
+    list[str] | None, typer.Option(metavar="MODEL", help="Who carries plans out.", show_default="same as --llm")
+]
+DebugLlm = Annotated[
+    list[str] | None,
+    typer.Option(metavar="MODEL", help="Who repairs what was planned.", show_default="same as --efa-llm"),
 ]
 SeedRecipes = Annotated[
     bool | None, typer.Option("--seed-recipes", help="Start from the valid recipes, free of queries.")
@@ -41,6 +55,12 @@ SeedRecipes = Annotated[
 QueryBudget = Annotated[int | None, typer.Option(min=0, metavar="N", help="The most queries.", show_default="300")]
 UsdBudget = Annotated[
     float | None, typer.Option(min=0.0, metavar="USD", help="The most US dollars.", show_default="no limit")
+]
+MaxMinutes = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0, metavar="M", help="Stop asking after M minutes.", show_default="10 for the strategy recipes, else none"
+    ),
 ]
 Device = Annotated[str | None, typer.Option(metavar="DEVICE", help="auto, cpu, cuda or cuda:N.", show_default="auto")]
 Tolerance = Annotated[evaluation.Tolerance | None, typer.Option(help="The rule of correctness.", show_default="strict")]

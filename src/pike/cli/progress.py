@@ -5,19 +5,17 @@ Knows how a snapshot of a run looks. Does not know how a run works; it is handed
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable
-from types import TracebackType
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from pike.api.views import Activity, Progress
+from pike.cli.live import LiveView, last_lines
 from pike.core import figures
 from pike.core.evaluation import Status
 
@@ -26,6 +24,7 @@ MOST_ACTIVE = 12
 
 DOING = {
     "asking": "being written",
+    "planning": "being planned",
     "fixing": "being fixed",
     "waiting": "waiting for a judge",
     "parse": "judged: parsing",
@@ -38,11 +37,8 @@ DOING = {
 }
 
 
-class Watcher:
-    """Shows the snapshots of one run; a context manager, and an observer of the run.
-
-    On a terminal it draws a panel that renews itself; elsewhere it writes one line for each thing that happens.
-    Snapshots may come from any thread.
+class Watcher(LiveView[Progress]):
+    """Shows the snapshots of one run.
 
     Args:
         console: where to draw; stderr, so that results can be piped.
@@ -50,54 +46,25 @@ class Watcher:
     """
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
-        self._console = console
+        super().__init__(console, refresh_per_second=4)
         self._clock = clock
         self._started = clock()
-        self._latest: Progress | None = None
-        self._seen: tuple[str, ...] = ()
-        self._lock = threading.Lock()
-        self._live = Live(console=console, get_renderable=self._panel, refresh_per_second=4, transient=True)
 
-    def __enter__(self) -> Watcher:
-        if self._console.is_terminal:
-            self._live.start()
-        return self
+    def line(self, progress: Progress, event: str) -> str:
+        """One thing that happened, and where the run stands."""
+        return f"[{self._elapsed()}] {event}  ({_standing(progress)})"
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._live.stop()
-
-    def __call__(self, progress: Progress) -> None:
-        """Take a snapshot."""
-        with self._lock:
-            self._latest = progress
-            if not self._console.is_terminal:
-                for line in fresh(self._seen, progress.events):
-                    self._console.print(Text(f"[{self._elapsed()}] {line}  ({_standing(progress)})"), soft_wrap=True)
-            self._seen = progress.events
-
-    def _elapsed(self) -> str:
-        return figures.duration(self._clock() - self._started)
-
-    def _panel(self) -> RenderableType:
-        progress = self._latest
-        if progress is None:
-            return Text("starting ...", style="dim")
+    def panel(self, progress: Progress) -> RenderableType:
+        """Budgets, what is being done, the newest events."""
         parts: list[RenderableType] = [_budgets(progress), Text()]
         if progress.active:
             parts += [_active(progress.active), Text()]
-        parts += [Text(line, style="dim", overflow="ellipsis", no_wrap=True) for line in progress.events[-5:]]
+        parts += last_lines(progress)
         title = Text.assemble((progress.task, "bold"), f"  {progress.phase}, round {progress.round}  {self._elapsed()}")
         return Panel(Group(*parts), title=title, title_align="left", subtitle=_counts(progress), subtitle_align="left")
 
-
-def fresh(seen: tuple[str, ...], now: tuple[str, ...]) -> tuple[str, ...]:
-    """The lines at the end of `now` that `seen` did not have; both are windows of one growing list."""
-    for overlap in range(min(len(seen), len(now)), 0, -1):
-        if seen[-overlap:] == now[:overlap]:
-            return now[overlap:]
-    return now
+    def _elapsed(self) -> str:
+        return figures.duration(self._clock() - self._started)
 
 
 def _standing(progress: Progress) -> str:

@@ -9,15 +9,21 @@ import typer
 from rich.prompt import Confirm
 
 from pike import api
+from pike.api.campaigns import is_campaign
 from pike.api.views import RunResult, summarise
+from pike.cli import campaigns, show
 from pike.cli import options as opt
-from pike.cli import show
 from pike.cli.progress import Watcher
 from pike.cli.terminal import Terminal
 from pike.core.errors import UserError
+from pike.core.step import Role
 
 INFRASTRUCTURE = frozenset({"provider", "infra"})
 """Reasons to stop that are the outside world's."""
+WAITING = "waiting"
+"""The reason to stop of a run that goes on with an answer by hand."""
+FREE = frozenset({"", "none", "by-hand"})
+"""Models that cost no money here."""
 
 
 def optimize(
@@ -26,9 +32,13 @@ def optimize(
     llm: opt.Llm = None,
     efa_llm: opt.EfaLlm = None,
     iba_llm: opt.IbaLlm = None,
+    plan_llm: opt.PlanLlm = None,
+    code_llm: opt.CodeLlm = None,
+    debug_llm: opt.DebugLlm = None,
     seed_recipes: opt.SeedRecipes = None,
     query_budget: opt.QueryBudget = None,
     usd_budget: opt.UsdBudget = None,
+    max_minutes: opt.MaxMinutes = None,
     device: opt.Device = None,
     tolerance: opt.Tolerance = None,
     precision: opt.Precision = None,
@@ -47,9 +57,13 @@ def optimize(
         llm=llm,
         efa_llm=efa_llm,
         iba_llm=iba_llm,
+        plan_llm=plan_llm,
+        code_llm=code_llm,
+        debug_llm=debug_llm,
         seed_recipes=seed_recipes,
         query_budget=query_budget,
         usd_budget=usd_budget,
+        max_minutes=max_minutes,
         device=device,
         tolerance=tolerance,
         precision=precision,
@@ -66,7 +80,10 @@ def optimize(
 
 
 def resume(run: opt.Run, as_json: opt.Json = False) -> None:
-    """Continue a run where it stopped."""
+    """Continue a run or a campaign where it stopped."""
+    if is_campaign(run):
+        campaigns.campaign(resume=run, as_json=as_json)
+        return
     terminal = Terminal(as_json)
     with Watcher(terminal.notes) as watcher:
         done = api.resume(run, observer=watcher)
@@ -77,10 +94,12 @@ def finish(terminal: Terminal, done: api.Optimized) -> None:
     """Print what a run came to and end with the exit code that says so.
 
     0: finished with a valid candidate. 1: finished without one. 3: a provider or a judge failed for good.
-    130: interrupted.
+    130: interrupted. A run that waits for an answer by hand ends with 0.
     """
     result = done.result
     summary = summarise(done.folder)
+    if result.trail or result.declined:
+        terminal.show(show.trail_table(result))
     terminal.show(show.runs_table([show.row_of(result, summary)]))
     terminal.show(*show.closing_lines(result, done.folder / "report.html"))
     terminal.result(result.flat())
@@ -89,6 +108,8 @@ def finish(terminal: Terminal, done: api.Optimized) -> None:
 
 def exit_code(result: RunResult) -> int:
     """What the process ends with, as `finish` says."""
+    if result.stopped == WAITING:
+        return 0
     if not result.finished:
         return 3 if result.stopped in INFRASTRUCTURE else 130
     return 0 if result.best is not None else 1
@@ -102,7 +123,7 @@ def _ask_before_spending(terminal: Terminal, task: str, given: api.Options) -> N
         typer.Exit: the answer is no.
     """
     llm = api.compose_config(task, given).llm
-    if {llm.coa, llm.efa, llm.iba} <= {"", "none"}:
+    if {name for role in Role for name in llm.models(role)} <= FREE:
         return
     estimate = api.estimate(task, **given)
     if estimate.usd == 0:

@@ -14,12 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from pike.api import Check, Estimate, Trial
+from pike.api.suites import Linted, LintVerdict, Slot, SuiteInfo, TaskInfo
 from pike.api.views import PresetInfo, RunResult, RunSummary
 from pike.core import figures
 from pike.core.evaluation import DeviceState, Evaluation
 from pike.core.lint import LintReport
 from pike.core.profile import Profile
-from pike.core.task import Task
 
 COMPILE_RECIPE = "compile"
 """The recipe that is `torch.compile` in its default mode and nothing else."""
@@ -55,15 +55,17 @@ def runs_table(rows: Sequence[Row]) -> Table:
     for name in ("eager", "torch.compile", "best", "speedup", "95 % interval", "largest error", "queries", "time"):
         table.add_column(name, justify="right")
     for row in rows:
-        timing = row.result.evaluation.timing if row.result.evaluation else None
-        error = row.result.evaluation.error if row.result.evaluation else None
+        evaluation, improved = row.result.evaluation, row.result.improved
+        timing = evaluation.timing if evaluation else None
+        error = evaluation.error if evaluation and improved else None
+        best_ms = None if timing is None else timing.candidate_ms if improved else timing.reference_ms
         table.add_row(
             Text(row.result.name),
             figures.ms(timing.reference_ms if timing else None),
             row.compiled_text,
-            figures.ms(timing.candidate_ms if timing else None),
-            Text(figures.times(row.result.speedup), style="bold green" if row.result.improved else "bold"),
-            figures.interval(timing.speedup_ci95 if timing else None),
+            figures.ms(best_ms),
+            Text(figures.times(row.result.speedup), style="bold green" if improved else "bold"),
+            figures.interval(timing.speedup_ci95 if timing and improved else None),
             figures.error(error.max_abs if error else None),
             figures.count(row.result.spend.queries),
             figures.duration(row.result.seconds),
@@ -77,14 +79,33 @@ def disturbed(evaluation: Evaluation | None) -> str:
     return figures.contention(timing.contention) if timing else ""
 
 
+def trail_table(result: RunResult) -> Table:
+    """What each composition of recipes brought, one row each, with its gain over the best before it."""
+    table = Table()
+    table.add_column("recipes", overflow="fold")
+    for name in ("speedup", "gained"):
+        table.add_column(name, justify="right")
+    table.add_column("why not", overflow="fold")
+    for one in result.trail:
+        gained = f"+{one.gained - 1:.0%}" if one.gained else ""
+        why = "" if one.speedup is not None else f"{one.status.value}: {one.reason}"
+        style = "green" if one.gained else "dim" if one.speedup is None else ""
+        speedup = "" if one.speedup is None else figures.times(one.speedup)
+        table.add_row(Text(" + ".join(one.recipes), style=style), speedup, gained, Text(why.partition("\n")[0]))
+    for name, reason in result.declined:
+        table.add_row(Text(name, style="dim"), "", "", Text(f"does not apply: {reason}", style="dim"))
+    return table
+
+
 def closing_lines(result: RunResult, page: Path) -> Iterable[Text]:
     """What else to know at the end of a run: who won, what it cost, where the files are, how to go on."""
     if result.best is not None:
-        yield Text(f"The best is {result.best.id} by {result.best.author}: {result.best.note}".rstrip(": "))
+        words = f"{result.best.id} by {result.best.author}: {result.best.note}".rstrip(": ")
+        yield Text(f"The best is {words}" if result.improved else _original_stays(result, words))
         if not result.finished:
             yield Text("Its number is the search's; a finished run measures its best candidates again.")
-        elif not result.improved:
-            yield Text("It is not faster than the original beyond the measurement's uncertainty.")
+    elif result.stopped == "waiting":
+        yield Text("The run waits for an answer.")
     else:
         yield Text("No candidate was valid; the page says what refused each.")
     if warning := disturbed(result.evaluation):
@@ -99,6 +120,16 @@ def closing_lines(result: RunResult, page: Path) -> Iterable[Text]:
     yield Text(f"run       {result.folder}")
     if result.resume_command:
         yield Text(f"Stopped: {result.stopped}. Continue with:  {result.resume_command}", style="bold")
+
+
+def _original_stays(result: RunResult, words: str) -> str:
+    """That nothing beat the original, and how near the fastest valid candidate came."""
+    timing = result.evaluation.timing if result.evaluation else None
+    measured = f"{figures.times(timing.speedup)} ({figures.interval(timing.speedup_ci95)})" if timing else "nothing"
+    return (
+        "The original stays: no valid candidate was faster beyond the measurement's uncertainty. "
+        f"The fastest measured {measured}: {words}"
+    )
 
 
 def verdict_table(evaluation: Evaluation) -> Table:
@@ -175,7 +206,7 @@ def estimate_table(estimate: Estimate) -> Table:
     """What a run would take."""
     table = _facts()
     if estimate.calls:
-        table.add_row("models", Text(", ".join(f"{role}: {name}" for role, name in estimate.models)))
+        table.add_row("models", Text(_models(estimate.models)))
     table.add_row("queries", f"at most {figures.count(estimate.queries)}")
     if estimate.calls:
         table.add_row("calls", figures.count(estimate.calls))
@@ -188,6 +219,13 @@ def estimate_table(estimate: Estimate) -> Table:
     for number, assumption in enumerate(estimate.assumptions):
         table.add_row("assuming" if number == 0 else "", Text(assumption, style="dim"))
     return table
+
+
+def _models(pairs: Iterable[tuple[str, str]]) -> str:
+    by_role: dict[str, list[str]] = {}
+    for role, name in pairs:
+        by_role.setdefault(role, []).append(name)
+    return ", ".join(f"{role}: {' or '.join(names)}" for role, names in by_role.items())
 
 
 def checks_table(checks: Iterable[Check]) -> Table:
@@ -218,11 +256,14 @@ def trials_table(trials: Iterable[Trial]) -> Table:
 def presets_table(presets: Iterable[PresetInfo]) -> Table:
     """The strategies by name."""
     table = Table()
-    for name in ("strategy", "what it is", "differs by"):
+    for name in ("strategy", "what it is", "differs from"):
         table.add_column(name, overflow="fold")
     for preset in presets:
-        differences = ", ".join(f"{option}={value}" for option, value in preset.differences)
-        table.add_row(Text(preset.name, style="bold"), preset.summary, Text(differences))
+        differences = [f"{option}={value}" for option, value in preset.differences]
+        differences += [f"a model of its own for {role}" for role in preset.own_models]
+        compared = f"{preset.base}: " if preset.base else "options of its own: " if differences else "the default"
+        differs = compared + ", ".join(differences)
+        table.add_row(Text(preset.name, style="bold"), Text(preset.summary), Text(differs))
     return table
 
 
@@ -238,14 +279,57 @@ def lint_table(report: LintReport) -> Table:
     return table
 
 
-def tasks_table(tasks: Iterable[Task]) -> Table:
-    """The tasks of suites."""
+def suites_table(suites: Iterable[SuiteInfo]) -> Table:
+    """The suites that come with PIKE."""
     table = Table()
-    for name in ("task", "model", "where"):
+    table.add_column("suite")
+    table.add_column("tasks", justify="right")
+    for suite in suites:
+        table.add_row(Text(suite.name, style="bold"), figures.count(suite.tasks))
+    return table
+
+
+def tasks_table(tasks: Iterable[TaskInfo]) -> Table:
+    """Tasks with what they take and return."""
+    table = Table()
+    table.add_column("task", overflow="fold")
+    table.add_column("parameters", justify="right")
+    for name in ("inputs", "outputs", "lint"):
         table.add_column(name, overflow="fold")
     for task in tasks:
-        table.add_row(Text(task.id, style="bold"), Text(task.name), Text(task.origin, style="dim"))
+        known, outline = task.lint, task.outline
+        style = "dim" if known is None else "green" if known.sound else "bold red"
+        table.add_row(
+            Text(task.id, style="bold"),
+            "unknown" if outline.parameters is None else figures.count(outline.parameters),
+            _slots(outline.inputs),
+            _slots(outline.outputs),
+            Text(lint_words(known), style=style),
+        )
     return table
+
+
+def lint_words(verdict: LintVerdict | None) -> str:
+    """What is known of a task's lint, in a few words."""
+    return verdict.words if verdict is not None else "not linted"
+
+
+def linted_table(found: Iterable[Linted]) -> Table:
+    """The tasks of a suite that are not sound, with what would pass."""
+    table = Table()
+    for name in ("task", "found", "would pass"):
+        table.add_column(name, overflow="fold")
+    for one in found:
+        if one.verdict is None:
+            table.add_row(Text(one.id), Text("not linted", style="bold red"), Text(one.problem))
+        elif not one.verdict.sound:
+            table.add_row(Text(one.id), Text(one.verdict.words, style="bold red"), Text("; ".join(one.verdict.passing)))
+    return table
+
+
+def _slots(slots: tuple[Slot, ...] | None) -> Text:
+    """One value a line."""
+    return Text("unknown" if slots is None else "\n".join(slot.text for slot in slots))
 
 
 def _facts() -> Table:

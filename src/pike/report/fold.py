@@ -30,7 +30,8 @@ from pike.core.events import (
     Told,
 )
 from pike.core.query import Answer
-from pike.core.step import Role, Step
+from pike.core.step import Candidate, Role, Step
+from pike.core.trail import declined, trail
 from pike.report.summary import Entrant, Point, RoleSpend, RunSummary, State
 from pike.store import read
 
@@ -42,7 +43,7 @@ def summarise(folder: Path) -> RunSummary:
         UserError: there is no run in `folder`, or nothing has been written to its journal yet.
         StoreError: the journal cannot be read.
     """
-    return fold(read(folder), str(folder))
+    return fold(read(folder, without_texts=(QuerySent, QueryAnswered)), str(folder))
 
 
 def fold(entries: Iterable[Entry], name: str = "the journal") -> RunSummary:
@@ -71,9 +72,12 @@ class _Fold:
     seconds: float = 0.0
     resumed: int = 0
     spend: Spend = field(default_factory=Spend)
-    known_queries: int = 0
+    known: Spend = field(default_factory=Spend)
+    paid_usd: dict[int, float] = field(default_factory=dict)
     open_calls: dict[tuple[int, int], float] = field(default_factory=dict)
     lost_calls: list[float] = field(default_factory=list)
+    held_usd: float = 0.0
+    sessions: list[tuple[float, float]] = field(default_factory=list)
     roles: dict[Role, RoleSpend] = field(default_factory=dict)
     steps: dict[int, Step] = field(default_factory=dict)
     proposed: set[int] = field(default_factory=set)
@@ -81,6 +85,8 @@ class _Fold:
     points: list[Point] = field(default_factory=list)
     failures: list[tuple[Step, str]] = field(default_factory=list)
     ideas: tuple[str, ...] = ()
+    remarks: str = ""
+    judged: list[tuple[Candidate, Evaluation]] = field(default_factory=list)
     winner: str | None = None
 
     def take(self, entry: Entry) -> None:
@@ -89,6 +95,10 @@ class _Fold:
             self.started_at = entry.at_seconds
         elif not isinstance(event, Resumed):
             self.seconds += max(0.0, entry.at_seconds - self.last_at)
+        if self.started is None or isinstance(event, Resumed):
+            self.sessions.append((entry.at_seconds, entry.at_seconds))
+        else:
+            self.sessions[-1] = (self.sessions[-1][0], entry.at_seconds)
         self.last_at = entry.at_seconds
         self._life(event)
         self._search(event)
@@ -115,6 +125,7 @@ class _Fold:
         match event:
             case Admitted(candidate=candidate, evaluation=evaluation):
                 self.entrants[candidate.id] = Entrant(candidate, None, evaluation)
+                self.judged.append((candidate, evaluation))
                 self._place(candidate.id, evaluation)
             case Asked(step=step):
                 self.steps[step.id] = step
@@ -137,8 +148,9 @@ class _Fold:
             self.entrants[candidate_id] = replace(entrant, final=evaluation)
             return
         if entrant.search is None and entrant.step is not None:
-            self.known_queries += entrant.step.queries
+            self._known(entrant.step)
         self.entrants[candidate_id] = replace(entrant, search=evaluation)
+        self.judged.append((entrant.candidate, evaluation))
         self._place(candidate_id, evaluation)
 
     def _place(self, candidate_id: str, evaluation: Evaluation) -> None:
@@ -146,12 +158,17 @@ class _Fold:
             return
         speedup = evaluation.timing.speedup
         best = max(speedup, self.points[-1].best if self.points else speedup)
-        self.points.append(Point(candidate_id, speedup, best, self.known_queries, self.spend.usd, self.seconds))
+        self.points.append(Point(candidate_id, speedup, best, self.known.queries, self.known.usd, self.seconds))
+
+    def _known(self, step: Step) -> None:
+        """The outcome of a step is known now, and with it what it cost."""
+        self.known += Spend(step.queries, self.paid_usd.get(step.id, 0.0))
 
     def _told(self, told: Told, step: Step) -> None:
         self.ideas = self.ideas or told.ideas
+        self.remarks = told.text if step.role is Role.BRAINSTORM else self.remarks
         if step.id not in self.proposed:
-            self.known_queries += step.queries
+            self._known(step)
         if told.failure:
             self.failures.append((step, told.failure))
 
@@ -161,10 +178,12 @@ class _Fold:
                 self.open_calls[query.step_id, attempt] = usd or 0.0
                 self.roles.setdefault(query.role, RoleSpend(query.role))
             case QueryAnswered(step_id=step_id, attempt=attempt, answer=answer) if step_id in self.steps:
-                self.open_calls.pop((step_id, attempt), None)
+                reserved_usd = self.open_calls.pop((step_id, attempt), 0.0)
+                self.held_usd += reserved_usd if answer.usd is None else 0.0
                 role = self.steps[step_id].role
                 self.roles[role] = _with_answer(self.roles.get(role, RoleSpend(role)), answer)
                 tokens = answer.input_tokens + answer.output_tokens
+                self.paid_usd[step_id] = answer.usd or 0.0
                 self.spend += Spend(0, answer.usd or 0.0, tokens, int(answer.usd is None))
             case QueryFailed(step_id=step_id, attempt=attempt) if step_id in self.steps:
                 self.open_calls.pop((step_id, attempt), None)
@@ -191,11 +210,15 @@ class _Fold:
             spend=self.spend,
             unanswered=len(self.open_calls) + len(self.lost_calls),
             unanswered_usd=sum(self.open_calls.values()) + sum(self.lost_calls),
+            held_usd=self.held_usd,
+            sessions=tuple(self.sessions),
             roles=tuple(self.roles[role] for role in Role if role in self.roles),
             entrants=entrants,
             points=tuple(self.points),
             failures=tuple(self.failures),
             ideas=self.ideas,
+            trail=trail(self.judged),
+            declined=declined(self.remarks),
             best=self._best(entrants),
             finalists=tuple(sorted(finals, key=lambda e: e.speedup, reverse=True)),
         )

@@ -128,10 +128,12 @@ class _Axis:
 
 
 def _charts(summary: RunSummary) -> list[tuple[str, Markup]]:
-    """(title, drawing) of the best so far against queries, money where some was spent, and running time."""
+    """(title, drawing) of the best so far against queries and money, where some were spent, and running time."""
     if not summary.points:
         return []
-    axes = [_Axis("By query", "queries with a verdict", "queries", summary.spend.queries)]
+    axes = []
+    if summary.spend.queries > 0:
+        axes.append(_Axis("By query", "queries with a verdict", "queries", summary.spend.queries))
     if summary.spend.usd > 0:
         axes.append(_Axis("By money", "US dollars spent", "usd", summary.spend.usd, format=lambda value: f"${value:g}"))
     unit, name = next(

@@ -15,6 +15,7 @@ from pike.core.device import DeviceFacts
 from pike.core.evaluation import Evaluation, Status
 from pike.core.step import Candidate, Role, Step
 from pike.core.task import Task
+from pike.core.trail import Tried
 
 
 class State(StrEnum):
@@ -55,6 +56,12 @@ class Entrant:
         return (self.verdict.speedup if self.verdict else None) or 0.0
 
     @property
+    def faster(self) -> bool:
+        """Whether it beats the original by more than the measurement's uncertainty."""
+        verdict = self.verdict
+        return verdict is not None and verdict.timing is not None and verdict.timing.faster
+
+    @property
     def derived_from(self) -> str:
         """Id of the candidate whose text it continues: the failing one for a fix, else its parent."""
         return (self.step.failing if self.step else None) or self.candidate.parent
@@ -69,7 +76,7 @@ class Point:
         speedup: its speedup over the original during the search.
         best: the highest speedup up to here.
         queries: budgeted queries whose outcome was known by then.
-        usd: known money spent by then, the calls still in flight excluded.
+        usd: known money that those queries and the brainstorming cost; a repeated run has the same points.
         seconds: running time by then, the pauses between processes excluded.
     """
 
@@ -114,12 +121,17 @@ class RunSummary:
         spend: what was spent; its queries are those that the strategy asked.
         unanswered: calls that were sent and have no outcome in the journal: in flight, or lost with a process.
         unanswered_usd: the most that those may have cost, as far as prices are known; not part of `spend`.
+        held_usd: the worst case of answers whose price is unknown although their model has one; a budget counts it.
+        sessions: (begin, end) in Unix seconds of each process's part of the run.
         roles: spend by role, without the roles that were never called.
         entrants: every candidate in order of appearance.
         points: the valid search verdicts in order of time.
         failures: (step, why nothing came) in order.
         ideas: what brainstorming brought, best first.
-        best: the winner of a finished run, else the best so far, None without a valid candidate.
+        trail: what each composition of recipes brought, in order of the verdicts.
+        declined: (recipe, why it does not apply) pairs.
+        best: the fastest valid candidate, re-measured in a finished run; None without one. Where it is not `faster`,
+            the original stays and the run's speedup is 1.
         finalists: the candidates measured again at the end, fastest first.
     """
 
@@ -136,11 +148,15 @@ class RunSummary:
     spend: Spend
     unanswered: int
     unanswered_usd: float
+    held_usd: float
+    sessions: tuple[tuple[float, float], ...]
     roles: tuple[RoleSpend, ...]
     entrants: tuple[Entrant, ...]
     points: tuple[Point, ...]
     failures: tuple[tuple[Step, str], ...]
     ideas: tuple[str, ...]
+    trail: tuple[Tried, ...]
+    declined: tuple[tuple[str, str], ...]
     best: Entrant | None
     finalists: tuple[Entrant, ...]
 

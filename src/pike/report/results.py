@@ -1,0 +1,130 @@
+"""What results of contenders add up to: for each suite and precision one table.
+
+Knows arithmetic over results. Does not know files (`store`) nor how a table looks (`results_page`, the command line).
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pike.core.evaluation import FASTER_MARGIN, Precision
+from pike.core.results import Contender, ContenderKind, Result
+from pike.report.standings import clamped_geomean, unclamped_geomean
+
+_ORDER = (ContenderKind.RECIPES, ContenderKind.BASELINE, ContenderKind.PUBLISHED, ContenderKind.RUN)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One contender on one suite at one precision.
+
+    Attributes:
+        contender: who.
+        clamped: geomean over the tasks that were tried; one without a valid candidate, or slower than eager, counts as
+            1. None where nothing was tried.
+        raw: geomean over the valid candidates as they are.
+        tried: tasks with a verdict.
+        valid: tasks with a valid candidate.
+        slower: valid candidates whose whole 95 % interval lies below eager's speed by more than one percent.
+        build_seconds: median time to build.
+        missing: why tasks were not measured, each reason once.
+    """
+
+    contender: Contender
+    clamped: float | None
+    raw: float | None
+    tried: int
+    valid: int
+    slower: int
+    build_seconds: float | None
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsTable:
+    """All contenders on one suite at one precision.
+
+    Attributes:
+        suite: the part of the tasks' ids before the slash, `:small` behind it for small variants.
+        precision: the declared arithmetic.
+        tasks: ids, in the order of their numbers.
+        columns: recipes first, then baselines, published solutions and other runs.
+        cells: the result of a task and a contender, by (id, name).
+    """
+
+    suite: str
+    precision: Precision
+    tasks: tuple[str, ...]
+    columns: tuple[Column, ...]
+    cells: dict[tuple[str, str], Result]
+
+    def eager_ms(self, task: str) -> float | None:
+        """Eager execution's time as the judge measured it: the median over everything that was timed against it."""
+        times = [
+            result.evaluation.timing.reference_ms
+            for (id_, _), result in self.cells.items()
+            if id_ == task and result.evaluation and result.evaluation.timing
+        ]
+        return statistics.median(times) if times else None
+
+
+def tables(results: Iterable[Result]) -> tuple[ResultsTable, ...]:
+    """One table for each suite and precision, in the order of their names and of the precisions."""
+    groups: dict[tuple[str, Precision], list[Result]] = {}
+    for result in results:
+        groups.setdefault((suite_of(result.task), result.precision), []).append(result)
+    order = list(Precision)
+    places = sorted(groups, key=lambda place: (place[0], order.index(place[1])))
+    return tuple(_table(suite, precision, groups[suite, precision]) for suite, precision in places)
+
+
+def suite_of(task: str) -> str:
+    """The suite of a task's id; tasks of the user's own have none."""
+    suite, slash, rest = task.rpartition("/")
+    return f"{suite}:small" if slash and rest.endswith(":small") else suite
+
+
+def stem_of(task: str) -> str:
+    """A task's id within its suite: `9_ResNet18`."""
+    return task.rpartition("/")[2].removesuffix(":small")
+
+
+def certainly_slower(result: Result) -> bool:
+    """Whether a valid candidate is slower than eager: its whole 95 % interval says so, by more than one percent."""
+    timing = result.evaluation.timing if result.evaluation and not result.original else None
+    return timing is not None and timing.speedup_ci95[1] * (1.0 + FASTER_MARGIN) < 1.0
+
+
+def _table(suite: str, precision: Precision, results: Sequence[Result]) -> ResultsTable:
+    names: dict[str, Contender] = {result.contender.name: result.contender for result in results}
+    contenders = sorted(names.values(), key=lambda contender: _ORDER.index(contender.kind))
+    columns = tuple(
+        _column(contender, [result for result in results if result.contender.name == contender.name])
+        for contender in contenders
+    )
+    tasks = tuple(sorted({result.task for result in results}, key=_place))
+    cells = {(result.task, result.contender.name): result for result in results}
+    return ResultsTable(suite, precision, tasks, columns, cells)
+
+
+def _column(contender: Contender, results: Sequence[Result]) -> Column:
+    tried = [result for result in results if not result.missing]
+    speedups = [result.speedup for result in tried]
+    builds = [result.build_seconds for result in tried if result.build_seconds is not None]
+    return Column(
+        contender=contender,
+        clamped=clamped_geomean(speedups) if tried else None,
+        raw=unclamped_geomean(speedups),
+        tried=len(tried),
+        valid=sum(speedup is not None for speedup in speedups),
+        slower=sum(map(certainly_slower, tried)),
+        build_seconds=statistics.median(builds) if builds else None,
+        missing=tuple(dict.fromkeys(result.missing for result in results if result.missing)),
+    )
+
+
+def _place(task: str) -> tuple[int, str]:
+    number = stem_of(task).partition("_")[0]
+    return (int(number) if number.isdigit() else 0, task)

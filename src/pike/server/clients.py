@@ -1,0 +1,96 @@
+"""What to put into the configuration of a coding agent so that it starts or reaches this server.
+
+Knows the formats of the common clients, as their documentation had them in November 2026. Does not write any file and
+never writes a token: clients read it from the environment.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pike.core.config import nearest
+from pike.core.errors import UserError
+from pike.server.serve import TOKEN_VARIABLE
+
+NAME = "pike"
+
+
+@dataclass(frozen=True, slots=True)
+class _Client:
+    """A client: where its configuration lives, and its text for a command (empty `url`) or an address."""
+
+    place: str
+    text: Callable[[Sequence[str], str], str]
+
+
+def client_config(client: str, command: Sequence[str], url: str = "") -> str:
+    """The lines for a client, with a first line that says where they go.
+
+    Args:
+        client: one of `CLIENTS`.
+        command: the program that serves on standard streams, with its arguments.
+        url: the address of a server that runs already, empty for `command`.
+
+    Raises:
+        UserError: the client is not known, or cannot reach servers by address.
+    """
+    if client not in _KNOWN:
+        raise UserError(f"There is no configuration for '{client}'{nearest(client, _KNOWN)}")
+    known = _KNOWN[client]
+    return f"{known.place}\n\n{known.text(command, url)}"
+
+
+def _json(table: str, command: Sequence[str], url: str, *, kind: bool, token: str) -> str:
+    entry: dict[str, Any]
+    if url:
+        entry = {"type": "http"} if kind else {}
+        entry |= {"url": url, "headers": {"Authorization": f"Bearer {token}"}}
+    else:
+        entry = {"type": "stdio"} if kind else {}
+        entry |= {"command": command[0], "args": list(command[1:])}
+    return json.dumps({table: {NAME: entry}}, indent=2)
+
+
+def _claude_code(command: Sequence[str], url: str) -> str:
+    return _json("mcpServers", command, url, kind=True, token=f"${{{TOKEN_VARIABLE}}}")
+
+
+def _claude_desktop(command: Sequence[str], url: str) -> str:
+    if url:
+        raise UserError("Claude Desktop reads only servers that it starts itself from this file: leave out --http")
+    return _json("mcpServers", command, "", kind=False, token="")
+
+
+def _cursor(command: Sequence[str], url: str) -> str:
+    return _json("mcpServers", command, url, kind=False, token=f"${{env:{TOKEN_VARIABLE}}}")
+
+
+def _vscode(command: Sequence[str], url: str) -> str:
+    text = _json("servers", command, url, kind=True, token="${input:pike-token}")
+    if not url:
+        return text
+    asked = {"type": "promptString", "id": "pike-token", "description": TOKEN_VARIABLE, "password": True}
+    return json.dumps({"inputs": [asked], **json.loads(text)}, indent=2)
+
+
+def _codex(command: Sequence[str], url: str) -> str:
+    # Strings and lists of strings are written alike in JSON and TOML.
+    if url:
+        lines = [f"url = {json.dumps(url)}", f"bearer_token_env_var = {json.dumps(TOKEN_VARIABLE)}"]
+    else:
+        lines = [f"command = {json.dumps(command[0])}", f"args = {json.dumps(list(command[1:]))}"]
+    return "\n".join([f"[mcp_servers.{NAME}]", *lines])
+
+
+_KNOWN = {
+    "claude-code": _Client("Claude Code: in .mcp.json of the project", _claude_code),
+    "claude-desktop": _Client("Claude Desktop: in claude_desktop_config.json", _claude_desktop),
+    "cursor": _Client("Cursor: in .cursor/mcp.json of the project, or ~/.cursor/mcp.json", _cursor),
+    "vscode": _Client("Visual Studio Code: in .vscode/mcp.json of the workspace", _vscode),
+    "codex": _Client("Codex: in ~/.codex/config.toml", _codex),
+}
+CLIENTS = tuple(_KNOWN)
+"""The clients that have a configuration here."""

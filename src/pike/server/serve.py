@@ -1,0 +1,179 @@
+"""The two transports of the MCP server: standard streams, and streamable HTTP behind a token.
+
+Knows addresses, tokens and how a server ends. Does not know any tool. HTTP means: whoever can reach the port could have
+files judged on this machine, so it listens on the loopback interface and asks for a bearer token unless told otherwise.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import secrets
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pike.api.byhand import Desk
+from pike.api.options import Options
+from pike.api.views import find_task
+from pike.core.errors import UserError
+from pike.server.runs import Runs
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+TOKEN_VARIABLE = "PIKE_MCP_TOKEN"
+"""The environment variable that a token is taken from."""
+LEAST_TOKEN = 16
+"""Characters of the shortest token that is taken."""
+PATH = "/mcp"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a server offers.
+
+    Attributes:
+        root: the folder of its runs.
+        tasks: the tasks of which runs may be begun, beside those of the installed suites.
+        options: the terms of runs that are begun here.
+        only: the one run that is offered, None for all under `root`.
+    """
+
+    root: Path
+    tasks: tuple[str, ...]
+    options: Options
+    only: Path | None = None
+
+
+def check_token(given: str | None, host: str, *, without: bool) -> str:
+    """The token that callers must show, empty for none.
+
+    Args:
+        given: the value of the environment variable, None or empty for a random token.
+        host: where the server will listen.
+        without: the user wants none.
+
+    Raises:
+        UserError: none is wanted on an address that others can reach, or the given one is too short.
+    """
+    if without:
+        if not _is_loopback(host):
+            raise UserError(f"A server on {host} can be reached by others and needs a token: leave out --no-token")
+        return ""
+    if given and len(given) < LEAST_TOKEN:
+        raise UserError(f"The token in {TOKEN_VARIABLE} is too short: use at least {LEAST_TOKEN} characters")
+    return given or secrets.token_urlsafe(32)
+
+
+async def serve_stdio(offer: Offer, desk: Desk | None = None) -> None:
+    """Serve on this process's standard streams until the client closes them.
+
+    Moves that were begun are carried to their end.
+
+    Raises:
+        UserError: the extra `mcp` is missing, or there is nothing to offer.
+    """
+    desk = desk or Desk()
+    server = _built(offer, desk)
+    try:
+        await server.run_stdio_async()
+    finally:
+        await desk.aclose()
+
+
+async def serve_http(
+    offer: Offer, host: str, port: int, token: str, started: Callable[[str], None], desk: Desk | None = None
+) -> None:
+    """Serve on an address until the process is told to stop.
+
+    Args:
+        offer: what is offered.
+        host: an address of this machine.
+        port: 0 for any free one.
+        token: what callers must show, empty for nothing.
+        started: told the server's URL once it listens.
+        desk: where moves are made, None for a new one.
+
+    Raises:
+        UserError: the extra `mcp` is missing, there is nothing to offer, or the address cannot be used.
+    """
+    desk = desk or Desk()
+    server = _built(offer, desk)
+    import uvicorn
+
+    app: ASGIApp = server.streamable_http_app(streamable_http_path=PATH, host=host)
+    listener = _listener(host, port)
+    try:
+        config = uvicorn.Config(
+            TokenGate(app, token) if token else app, log_level="warning", timeout_graceful_shutdown=3
+        )
+        name, at = listener.getsockname()[:2]
+        started(f"http://{f'[{name}]' if ':' in name else name}:{at}{PATH}")
+        await uvicorn.Server(config).serve(sockets=[listener])
+    finally:
+        listener.close()
+        await desk.aclose()
+
+
+class TokenGate:
+    """Lets requests pass that show the token; all others get 401 and reach nothing behind it.
+
+    Args:
+        app: what is behind it.
+        token: the token.
+    """
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._expected = f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one connection."""
+        if scope["type"] == "lifespan" or self._shown(scope):
+            await self._app(scope, receive, send)
+            return
+        headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"www-authenticate", b"Bearer")]
+        await send({"type": "http.response.start", "status": 401, "headers": headers})
+        body = f"This PIKE server asks for its token: Authorization: Bearer <{TOKEN_VARIABLE}>\n"
+        await send({"type": "http.response.body", "body": body.encode()})
+
+    def _shown(self, scope: Scope) -> bool:
+        shown = [value for name, value in scope.get("headers", ()) if name.lower() == b"authorization"]
+        return len(shown) == 1 and hmac.compare_digest(shown[0], self._expected)
+
+
+def _built(offer: Offer, desk: Desk) -> MCPServer[Any]:
+    try:
+        from pike.server.tools import build
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] == "pike":
+            raise
+        raise UserError(f"The MCP server needs {error.name}: pip install 'pike-torch[mcp]'") from None
+    tasks = tuple(find_task(name) for name in offer.tasks)
+    return build(Runs(desk, offer.root, tasks, offer.options, offer.only))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        raise UserError(
+            f"Cannot listen on {host} port {port}: {error.strerror or error}; choose another --port"
+        ) from error
+    return listener

@@ -1,0 +1,112 @@
+"""What an agent is told, as JSON-ready mappings.
+
+Knows which facts of a run an agent needs to decide. Does not know where they come from (`api`) or how they are sent
+(`tools`). What a candidate may have written stays in fields of its own (`source`, `log`, names in a profile).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pike.api.byhand import Reply, Standing
+from pike.api.views import Entrant, RunSummary
+from pike.core.task import Task
+
+BEST = 5
+"""How many of the best candidates a task is read with."""
+
+
+def task_row(task: Task) -> dict[str, Any]:
+    """A task in a list."""
+    return {"task": task.id, "name": task.name}
+
+
+def run_row(name: str, summary: RunSummary) -> dict[str, Any]:
+    """A run in a list."""
+    best = summary.best
+    return {
+        "run": name,
+        "task": summary.task.id,
+        "state": summary.state.value,
+        "stopped": summary.stop_reason,
+        "strategy": summary.config.strategy.preset,
+        "queries": f"{summary.spend.queries} of {summary.config.budget.queries}",
+        "best_speedup": best.speedup if best else None,
+    }
+
+
+def terms(summary: RunSummary) -> dict[str, Any]:
+    """How a run judges."""
+    options = summary.config.evaluate
+    return {
+        "device": summary.device.name,
+        "precision": options.precision.value,
+        "tolerance": options.tolerance.value,
+        "time_limit_seconds": options.timeout_seconds,
+    }
+
+
+def candidate_row(entrant: Entrant) -> dict[str, Any]:
+    """A candidate in a list."""
+    verdict = entrant.verdict
+    return {
+        "candidate": entrant.candidate.id,
+        "parent": entrant.derived_from,
+        "status": verdict.status.value if verdict else "not judged yet",
+        "speedup": verdict.speedup if verdict else None,
+        "measured_again": entrant.final is not None,
+        "author": entrant.candidate.author,
+        "note": entrant.candidate.note,
+    }
+
+
+def best_rows(summary: RunSummary) -> list[dict[str, Any]]:
+    """The fastest valid candidates."""
+    valid = [entrant for entrant in summary.entrants if entrant.verdict and entrant.verdict.valid]
+    return [candidate_row(entrant) for entrant in sorted(valid, key=lambda each: -each.speedup)[:BEST]]
+
+
+def candidate(entrant: Entrant) -> dict[str, Any]:
+    """A candidate with its file and its verdict."""
+    verdict = entrant.verdict
+    return {
+        **candidate_row(entrant),
+        "source": entrant.candidate.source,
+        "evaluation": verdict.flat() if verdict else None,
+    }
+
+
+def budget(standing: Standing) -> dict[str, Any]:
+    """What was spent and what is left; a prompt that is out counts as asked and is still there to be answered."""
+    spend, limit, best = standing.spend, standing.budget, standing.best
+    return {
+        "queries_left": standing.left,
+        "queries_asked": spend.queries,
+        "query_budget": limit.queries,
+        "prompts_out": [step.id for step in standing.waiting],
+        "usd_spent": spend.usd,
+        "usd_budget": limit.usd,
+        "tokens_spent": spend.tokens,
+        "token_budget": limit.tokens,
+        "calls_of_unknown_price": spend.unpriced,
+        "finished": standing.result.finished,
+        "best": best.candidate.id if best else None,
+        "best_speedup": best.evaluation.speedup if best else None,
+        "reported_speedup": standing.result.speedup if standing.result.finished else None,
+    }
+
+
+def reply(told: Reply) -> dict[str, Any]:
+    """What became of an answer."""
+    solution = told.solution
+    new_best = solution is not None and told.standing.best is not None and solution == told.standing.best
+    return {
+        "candidate": solution.candidate.id if solution else None,
+        "parent": solution.candidate.parent if solution else None,
+        "known": told.known,
+        "best_so_far": new_best,
+        "evaluation": solution.evaluation.flat() if solution else None,
+        "ideas": list(told.ideas),
+        "failure": told.failure,
+        "budget": budget(told.standing),
+    }
