@@ -6,7 +6,9 @@ process for each candidate, ten in flight, one lock from load to exit. Eager, co
 hanging candidates; on a CPU the GPU ones are refused by both. `--limit` is the time limit for each candidate in both,
 because a hanging one otherwise only shows how long that limit is. `--only` measures one of the two; what FILE already
 holds of the other is kept, so that a machine that is lent for minutes is enough. What the published protocol has done
-so far lies beside FILE; it takes one candidate after the other, so `--every 2` halves its time and not its rate.
+so far lies beside FILE; it takes one candidate after the other, so `--every 2` halves its time and not its rate. Ours
+works side by side, so a batch of 24 ends with a tail in which the last hanging candidate is waited for and nothing else
+is left to do; `--rounds 2` sends variants of the 24 after them in one stream, as a search does.
 """
 
 import argparse
@@ -51,6 +53,7 @@ def main() -> None:
     arguments.add_argument("--device", default="auto")
     arguments.add_argument("--judges", type=int, default=6)
     arguments.add_argument("--limit", type=float, default=60.0)
+    arguments.add_argument("--rounds", type=int, default=1, help="ours gets so many variants of each candidate")
     arguments.add_argument("--every", type=int, default=1, help="the published protocol gets every n-th candidate only")
     arguments.add_argument("--only", choices=["ours", "published"])
     arguments.add_argument("--out", type=Path, required=True)
@@ -86,8 +89,8 @@ def agreement(ours: dict[str, dict], published: dict[str, dict]) -> dict[str, li
     return found
 
 
-def candidates() -> dict[str, str]:
-    """The 24 sources by name, in an order drawn once; none is the same as another, so that no cache serves two."""
+def candidates(round_: int = 0) -> dict[str, str]:
+    """The 24 sources by name, in an order drawn for each round; no two are the same, so that no cache serves two."""
     eager = (HONEST / "1_eager_copy.py").read_text()
     made = {}
     for kind, count in KINDS.items():
@@ -95,7 +98,8 @@ def candidates() -> dict[str, str]:
         made |= {f"{kind}-{number}": f"{text}\n# variant {number}\n" for number in range(count)}
     made |= {f"broken-{name}": text.replace("EAGER", eager) for name, text in BROKEN.items()}
     made |= {f"hanging-{name}": text.replace("EAGER", eager) for name, text in HANGING.items()}
-    return dict(random.Random(0).sample(list(made.items()), len(made)))
+    drawn = random.Random(round_).sample(list(made.items()), len(made))
+    return {f"{name}-round{round_}" if round_ else name: f"{text}\n# round {round_}\n" for name, text in drawn}
 
 
 def ours(device: str, given: argparse.Namespace) -> dict[str, object]:
@@ -114,9 +118,10 @@ def ours(device: str, given: argparse.Namespace) -> dict[str, object]:
         finally:
             idle.put(judge)
 
+    waiting = {name: text for round_ in range(given.rounds) for name, text in candidates(round_).items()}
     began = time.monotonic()
     with ThreadPoolExecutor(given.judges) as pool:
-        verdicts = dict(zip(candidates(), pool.map(one, candidates().values()), strict=True))
+        verdicts = dict(zip(waiting, pool.map(one, waiting.values()), strict=True))
     seconds = time.monotonic() - began
     for judge in judges:
         judge.close()

@@ -286,10 +286,10 @@ def left(judges: list[int]) -> dict[str, int]:
 
 
 def containers() -> list[str]:
-    if not shutil.which("podman"):
-        return []
-    ask = ["podman", "ps", "--all", "--format", "{{.Names}}"]
-    return subprocess.run(ask, capture_output=True, text=True, check=False).stdout.split()
+    asks = [
+        [engine, "ps", "--all", "--format", "{{.Names}}"] for engine in ("podman", "docker") if shutil.which(engine)
+    ]
+    return [name for ask in asks for name in subprocess.run(ask, capture_output=True, text=True).stdout.split()]
 
 
 def words(path: Path) -> str:

@@ -1,0 +1,92 @@
+"""One real campaign on the CPU: three small tasks, real judges, a scripted model that is right and wrong in turns.
+
+Run `python benchmarks/real_campaign.py [--queries N] [--repeats N] [--presets NAME ...] [--out DIR]`; prints
+the table and one JSON object with every figure. Strategies that are not in the catalogue are left out and named.
+`--instant` takes the verdicts from a hash instead of judges, to try the script. Needs `pike` with its extra `llm`; what
+the model answers is in `benchmarks/campaign/script.toml`.
+"""
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from pike import search
+from pike.api.campaigns import Shared, campaign
+from pike.cli.campaigns import show
+from pike.cli.terminal import Terminal
+from pike.core.codec import encode
+from pike.engine import InstantExecutor
+
+HERE = Path(__file__).resolve().parent / "campaign"
+PRESETS = ("recipes", "best-of-n", "pike-b", "pike-o:mut,npar,1isl,eo,sl", "stark", "pike-x")
+
+
+def configuration(chosen: argparse.Namespace, presets: list[str]) -> dict[str, object]:
+    return {
+        "campaign": {
+            "tasks": [str(path) for path in sorted((HERE / "tasks").glob("*.py"))],
+            "presets": presets,
+            "repeats": chosen.repeats,
+            "concurrency": 2,
+            "query_cuts": [2, 5, 10, 20],
+        },
+        "llm": {"coa": f"scripted:{HERE / 'script.toml'}"},
+        "budget": {"queries": chosen.queries},
+        "engine": {"concurrency": 2, "finalists": 1, "judges": chosen.judges},
+        "evaluate": {"device": "cpu", "max_timing_seconds": chosen.timing_seconds},
+    }
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--queries", type=int, default=10)
+    arguments.add_argument("--repeats", type=int, default=1)
+    arguments.add_argument("--presets", nargs="*", default=list(PRESETS))
+    arguments.add_argument("--judges", type=int, default=1)
+    arguments.add_argument("--timing-seconds", type=float, default=3.0)
+    arguments.add_argument("--out", type=Path)
+    arguments.add_argument("--instant", action="store_true")
+    chosen = arguments.parse_args()
+    known = {preset.name for preset in search.presets()}
+    presets = [name for name in chosen.presets if name in known]
+    out = chosen.out or Path(tempfile.mkdtemp(prefix="real-campaign-"))
+    began = time.perf_counter()
+    shared = Shared(InstantExecutor() if chosen.instant else None, observer=_Lines())
+    done = campaign(configuration(chosen, presets), out=out, shared=shared)
+    show(Terminal(), done.folder, done.figures)
+    result = {
+        "benchmark": "real_campaign",
+        "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, {platform.system()} {platform.release()}",
+        "load_average_at_the_end": os.getloadavg(),
+        "left_out": [name for name in chosen.presets if name not in known],
+        "seconds": round(time.perf_counter() - began, 1),
+        "standings": encode(done.figures.standings),
+        "cells": [
+            {"task": cell.task, "contender": cell.contender, "state": cell.state.value, "speedup": cell.speedup}
+            for cell in done.figures.cells
+        ],
+    }
+    print(json.dumps(result, indent=1))
+
+
+class _Lines:
+    """Says on stderr which runs have ended."""
+
+    def __init__(self) -> None:
+        self._seen: tuple[str, ...] = ()
+
+    def __call__(self, progress: object) -> None:
+        events: tuple[str, ...] = getattr(progress, "events", ())
+        for line in events[-1:]:
+            if events != self._seen:
+                sys.stderr.write(f"{line}\n")
+        self._seen = events
+
+
+if __name__ == "__main__":
+    main()
