@@ -19,13 +19,17 @@ help:
 	@echo "make setup   only make the environment in $(VENV)"
 	@echo "make clean   remove the environment, caches and build outputs; runs/ stays"
 
+# Judges time calls in these, so they have the machine to themselves; the others run side by side.
+TIMED := tests/adversarial tests/evaluate
+
 setup: $(VENV)/.pike-runtime
 
 demo: $(VENV)/.pike-runtime
 	$(BIN)/pike demo
 
 test: $(VENV)/.pike-test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadscope $(addprefix --ignore=,$(TIMED))
+	$(BIN)/python -m pytest $(TIMED)
 
 check: $(VENV)/.pike-test
 	$(BIN)/ruff format --check .
