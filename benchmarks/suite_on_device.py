@@ -2,10 +2,14 @@
 
 Run `PYTHONPATH=src python3 benchmarks/suite_on_device.py --out FOLDER --minutes 9 [--have benchmarks/results]` again
 and again until nothing is left; it needs torch, numpy, typer, rich, jinja2 and cloudpickle. Several judges build side
-by side and time alone. Every result is appended to FOLDER/results-DATE.jsonl as soon as it is there; what FOLDER and
-`--have` hold already is not measured again. The most valuable results come first: recipes and max-autotune on the first
-suite, then the other baselines, then the next suite (`--together`: all baselines of a task in one go, which saves
-preparing it twice). `--dry-run` prints the plan with the time that it should take.
+by side and time alone. Every result is appended to FOLDER/results-DATE.jsonl as soon as it is there, what a search over
+recipes tried to FOLDER/trails-DATE.jsonl; what FOLDER and `--have` hold already is not measured again. The most
+valuable results come first: recipes and max-autotune on the first suite, then the other baselines, then the next suite
+(`--together`: all baselines of a task in one go, which saves preparing it twice). `--dry-run` prints the plan with the
+time that it should take.
+
+On a machine with several GPUs, one such program for each, with CPUs of its own (`taskset`), its own FOLDER,
+`CUDA_VISIBLE_DEVICES=K-1` and `--part K/N`.
 
 `--eager-only` measures eager alone and compares its times with benchmarks/published; `--lint` tries trivial answers on
 every task at full size (FOLDER/lint-DATE.jsonl). Tasks may be named in place of suites.
@@ -95,12 +99,13 @@ def end(process: subprocess.Popen[str]) -> None:
 
 @dataclass(frozen=True)
 class RecipesJob:
-    """A search over recipes on one task at one precision, as `pike optimize` does it."""
+    """A search over recipes on one task at one precision, as `pike optimize` does it; what it tried goes to a file."""
 
     task: Task
     precision: Precision
     notebook: Notebook
     minutes: float
+    keep: Callable[[dict], None]
 
     @property
     def expected_seconds(self) -> float:
@@ -127,8 +132,12 @@ class RecipesJob:
                 said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
                 return replace(blank, missing=f"pike optimize: {said}", seconds=seconds)
             best = run / "best.py"
+            source = best.read_text() if best.exists() else ""
             found = run_to_end(read_result(run))
-            return result_of_run(blank, found, best.read_text() if best.exists() else "", seconds)
+            flat = found.flat()
+            tried = {name: flat[name] for name in ("trail", "declined", "counts", "notes", "stopped")}
+            self.keep({"task": self.task.id, "precision": self.precision.value, **tried, "best": source})
+            return result_of_run(blank, found, source, seconds)
 
 
 def blank_for(task: Task, precision: Precision, notebook: Notebook) -> Result:
@@ -180,11 +189,13 @@ class Stage:
         return max(work / seats + self.alone_seconds, longest)
 
 
-def stages(given: argparse.Namespace, notebook: Notebook, is_cuda: bool) -> list[Stage]:
+def stages(given: argparse.Namespace, notebook: Notebook, is_cuda: bool, keep: Callable) -> list[Stage]:
     """Everything there is to do, the most valuable first."""
     found = []
     for target in given.targets:
-        tasks = tasks_named([target])
+        tasks = part_of(tasks_named([target]), given.part)
+        if not tasks:
+            continue
         precisions = [Precision(word) for word in (given.precision or precisions_of(tasks[0])).split(",")]
         if given.eager_only:
             found.append(baseline_stage(tasks, Precision.SAME, ("eager",), notebook, is_cuda))
@@ -192,12 +203,18 @@ def stages(given: argparse.Namespace, notebook: Notebook, is_cuda: bool) -> list
         first, others = chosen(given, is_cuda)
         for precision in precisions:
             if not given.no_recipes:
-                jobs = recipes_jobs(tasks, precision, notebook, given.recipe_minutes)
+                jobs = recipes_jobs(tasks, precision, notebook, given, keep)
                 alone = (RECIPE_CANDIDATES_PER_MINUTE * given.recipe_minutes * ALONE_SECONDS) + given.timing_seconds
                 found.append(Stage(f"recipes on {target}, {precision.value}", jobs, alone * len(jobs)))
             found.append(baseline_stage(tasks, precision, first, notebook, is_cuda))
         found += [baseline_stage(tasks, precision, others, notebook, is_cuda) for precision in precisions]
     return [stage for stage in found if stage.jobs]
+
+
+def part_of(tasks: Sequence[Task], part: str) -> Sequence[Task]:
+    """The tasks that one of several machines or GPUs measures; `part` is K/N."""
+    which, _, of = part.partition("/")
+    return tasks[int(which) - 1 :: int(of)]
 
 
 def precisions_of(task: Task) -> str:
@@ -212,10 +229,12 @@ def chosen(given: argparse.Namespace, is_cuda: bool) -> tuple[tuple[str, ...], t
     return tuple(name for name in names if name in FIRST), tuple(name for name in names if name not in FIRST)
 
 
-def recipes_jobs(tasks: Sequence[Task], precision: Precision, notebook: Notebook, minutes: float) -> list[Job]:
+def recipes_jobs(
+    tasks: Sequence[Task], precision: Precision, notebook: Notebook, given: argparse.Namespace, keep: Callable
+) -> list[Job]:
     """The searches that were not made before."""
     new = (task for task in tasks if notebook.earlier(blank_for(task, precision, notebook)) is None)
-    return [RecipesJob(task, precision, notebook, minutes) for task in new]
+    return [RecipesJob(task, precision, notebook, given.recipe_minutes, keep) for task in new]
 
 
 def baseline_stage(
@@ -295,6 +314,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--timeout-seconds", type=float, default=180.0, help="for building and running a candidate")
     parser.add_argument("--threads", type=int, default=0, help="CPU threads of both sides")
     parser.add_argument("--own-caches", action="store_true", help="baselines share no compiler caches")
+    parser.add_argument("--part", default="1/1", help="for example 2/4: every fourth task from the second on")
     parser.add_argument("--commit", default="", help="where the machine has no checkout")
     parser.add_argument("--dry-run", action="store_true")
     parser.add_argument("--eager-only", action="store_true")
@@ -313,21 +333,31 @@ def place(given: argparse.Namespace, seats: int) -> Provenance:
     return replace(found, commit=given.commit or found.commit, shared_caches=not given.own_caches)
 
 
-def lint_stages(given: argparse.Namespace, path: Path, device: str) -> list[Stage]:
+def keeper(path: Path) -> Callable[[dict], None]:
+    """Appends one line to a file for each thing it is given, from any thread."""
     lock = threading.Lock()
-    known = [json.loads(text) for file in (path, *given.have) if file.is_file() for text in lint_lines(file)]
-    done = {(found["task"], found["precision"]) for found in known if "sound" in found}
 
     def keep(found: dict) -> None:
         with lock, path.open("a") as file:
             file.write(json.dumps(found) + "\n")
+
+    return keep
+
+
+def lint_stages(given: argparse.Namespace, path: Path, device: str) -> list[Stage]:
+    write = keeper(path)
+    known = [json.loads(text) for file in (path, *given.have) if file.is_file() for text in lint_lines(file)]
+    done = {(found["task"], found["precision"]) for found in known if "sound" in found}
+
+    def keep(found: dict) -> None:
+        write(found)
         print(f"{found['task']:<38} {'sound' if found.get('sound') else json.dumps(found)[:300]}", flush=True)
 
     precision = Precision(given.precision or "half")
     jobs: list[Job] = [
         LintJob(task, precision, device, keep)
         for target in given.targets
-        for task in tasks_named([target])
+        for task in part_of(tasks_named([target]), given.part)
         if (task.id, precision.value) not in done
     ]
     return [Stage(f"lint, {precision.value}", jobs, 0.0)]
@@ -349,7 +379,10 @@ def main() -> None:
     notebook = Notebook(where, read_results(had))
     lint_path = given.out / f"lint-{stamp}.jsonl"
     is_cuda = where.device.is_cuda
-    planned = lint_stages(given, lint_path, where.device.device) if given.lint else stages(given, notebook, is_cuda)
+    if given.lint:
+        planned = lint_stages(given, lint_path, where.device.device)
+    else:
+        planned = stages(given, notebook, is_cuda, keeper(given.out / f"trails-{stamp}.jsonl"))
     print(f"{where.device.name}, {seats} seats, {len(notebook.known)} results known", flush=True)
     show_plan(planned, seats, given.minutes)
     if given.dry_run:

@@ -69,6 +69,13 @@ def facts(device: torch.device, threads: int = 0) -> DeviceFacts:
     )
 
 
+def machine_name(device: torch.device) -> str:
+    """What every process on this machine calls the same device: CUDA_VISIBLE_DEVICES renumbers torch's GPUs."""
+    if device.type != "cuda":
+        return str(device)
+    return str(getattr(torch.cuda.get_device_properties(device), "uuid", device))  # torch before 2.4 does not tell it
+
+
 def label(known: DeviceFacts) -> str:
     """The device as a verdict names it."""
     return known.name if known.is_cuda else f"cpu ({known.name}, {known.threads} threads)"

@@ -68,7 +68,7 @@ class Judge:
         device = devices.resolve(options.device)
         known = devices.facts(device, options.threads)
         level = choose(options.sandbox, device.type == "cuda")
-        lease = Lease(str(device))
+        lease = Lease(devices.machine_name(device))
 
         def tried(request: EvaluationRequest) -> Evaluation:
             trial = Trial(request, device, level, self._nursery, on_stage, lease)
@@ -118,7 +118,7 @@ class Judge:
             UserError: the task or an option cannot be used.
         """
         device = devices.resolve(options.device)
-        with Lease(str(device)).shared():
+        with Lease(devices.machine_name(device)).shared():
             found = lint(InProcess(task, device, options.precision))
         return replace(found, device=devices.label(devices.facts(device, options.threads)))
 
