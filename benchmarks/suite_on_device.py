@@ -8,8 +8,7 @@ valuable results come first: recipes and max-autotune on the first suite, then t
 (`--together`: all baselines of a task in one go, which saves preparing it twice). `--dry-run` prints the plan with the
 time that it should take.
 
-On a machine with several GPUs, one such program for each, with CPUs of its own (`taskset`), its own FOLDER,
-`CUDA_VISIBLE_DEVICES=K-1` and `--part K/N`.
+On a machine with several GPUs, `benchmarks/on_every_gpu.sh FOLDER [options]` runs one such program for each.
 
 `--eager-only` measures eager alone and compares its times with benchmarks/published; `--lint` tries trivial answers on
 every task at full size (FOLDER/lint-DATE.jsonl). Tasks may be named in place of suites.
@@ -73,7 +72,8 @@ class Command:
     on_gpu: bool = False
 
     def run(self) -> subprocess.CompletedProcess[str]:
-        environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+        paths = [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
         if self.on_gpu:  # capturing models on the host must not stand in the way of what is timed
             environment["OMP_NUM_THREADS"] = "2"
         process = subprocess.Popen(
@@ -105,6 +105,7 @@ class RecipesJob:
     precision: Precision
     notebook: Notebook
     minutes: float
+    judges: int
     keep: Callable[[dict], None]
 
     @property
@@ -125,7 +126,7 @@ class RecipesJob:
             words += ["--max-minutes", str(self.minutes), "--device", options.device]
             for name in ("max_timing_seconds", "timeout_seconds", "threads"):
                 words += ["--set", f"evaluate.{name}={getattr(options, name)}"]
-            words += ["--set", "engine.judges=1", "--set", "engine.finalists=1"]
+            words += ["--set", f"engine.judges={self.judges}", "--set", "engine.finalists=1"]
             done = Command(words, seat, blank.provenance.device.is_cuda).run()
             seconds = time.monotonic() - began
             if not (run / "result.json").exists():
@@ -234,7 +235,7 @@ def recipes_jobs(
 ) -> list[Job]:
     """The searches that were not made before."""
     new = (task for task in tasks if notebook.earlier(blank_for(task, precision, notebook)) is None)
-    return [RecipesJob(task, precision, notebook, given.recipe_minutes, keep) for task in new]
+    return [RecipesJob(task, precision, notebook, given.recipe_minutes, given.judges, keep) for task in new]
 
 
 def baseline_stage(
@@ -307,6 +308,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--together", action="store_true", help="all baselines of a task one after the other")
     parser.add_argument("--no-recipes", action="store_true")
     parser.add_argument("--recipe-minutes", type=float, default=0.5, help="for each task and precision")
+    parser.add_argument("--judges", type=int, default=1, help="of one search over recipes")
     parser.add_argument("--seats", type=int, default=0, help="by default five of eight cores, at most 10")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--effort", choices=[one.value for one in Effort], default="search", help="of baselines")

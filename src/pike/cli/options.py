@@ -62,7 +62,9 @@ MaxMinutes = Annotated[
         min=0.0, metavar="M", help="Stop asking after M minutes.", show_default="10 for the strategy recipes, else none"
     ),
 ]
-Device = Annotated[str | None, typer.Option(metavar="DEVICE", help="auto, cpu, cuda or cuda:N.", show_default="auto")]
+Device = Annotated[
+    str | None, typer.Option(metavar="auto|cpu|cuda|cuda:N", help="Where candidates run.", show_default="auto")
+]
 Tolerance = Annotated[evaluation.Tolerance | None, typer.Option(help="The rule of correctness.", show_default="strict")]
 Precision = Annotated[
     evaluation.Precision | None, typer.Option(help="Arithmetic that candidates may use.", show_default="same")

@@ -178,6 +178,8 @@ class Bench:
             with torch.no_grad():
                 value = self._reference.model.to(self.device)(*args, **kwargs)
             layout = output_layout_of(value)
+        except torch.OutOfMemoryError:
+            raise  # others may have the memory: the judge tries again when it is alone
         except Exception as error:  # the reference is the user's own code and may raise anything
             raise UserError(f"The reference model of '{self.task.id}' does not run: {error}") from error
         ours = {tensor.untyped_storage().data_ptr() for tensor in moved}

@@ -19,6 +19,8 @@ from pike.core.errors import UserError
 from pike.evaluate.environment import search_path
 from pike.evaluate.nvml import driver_version
 
+_MOST_UNUSED_BYTES = 1 << 30
+
 
 def resolve(name: str) -> torch.device:
     """The torch device for `auto`, `cpu`, `cuda` or `cuda:N`.
@@ -74,6 +76,14 @@ def machine_name(device: torch.device) -> str:
     if device.type != "cuda":
         return str(device)
     return str(getattr(torch.cuda.get_device_properties(device), "uuid", device))  # torch before 2.4 does not tell it
+
+
+def release_memory(device: torch.device) -> None:
+    """Hand back a GPU's memory that torch keeps for this process, where it is much: other judges work there too."""
+    if device.type == "cuda":
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        if unused > _MOST_UNUSED_BYTES:
+            torch.cuda.empty_cache()
 
 
 def label(known: DeviceFacts) -> str:

@@ -120,6 +120,7 @@ class Judge:
         device = devices.resolve(options.device)
         with Lease(devices.machine_name(device)).shared():
             found = lint(InProcess(task, device, options.precision))
+            devices.release_memory(device)
         return replace(found, device=devices.label(devices.facts(device, options.threads)))
 
     def keep_pids(self) -> set[int]:
@@ -151,6 +152,7 @@ class Judge:
                 self._bench = Bench(request.task, device, options)
                 if options.lint:
                     refuse_trivial(self._bench)
+                devices.release_memory(device)
             self._key = key
         return self._bench
 

@@ -34,6 +34,7 @@ from pike.evaluate.blocks import Sides, standing_still
 from pike.evaluate.checks import Checks
 from pike.evaluate.child.stub import FROM_REFERENCE, SEEDED, STATE_DICT, BuildOrder
 from pike.evaluate.child.wire import Command
+from pike.evaluate.device import release_memory
 from pike.evaluate.launch import ChildPlan
 from pike.evaluate.lease import Lease
 from pike.evaluate.nursery import Nursery
@@ -118,6 +119,7 @@ class Trial:
             checks = self._checks = Checks(bench, runner, self._options, self._own_clock)
             checks.before_timing(self._request.effort)
             runner.seal()
+            release_memory(self.device)
         if self.device.type == "cpu":  # a child that starts up would stand in the way of what is timed
             with self.lease.shared():
                 self._nursery.settle()
@@ -179,6 +181,7 @@ class Trial:
             for kept in watch.kept:
                 bout.checks.recheck(kept)
             bout.checks.after_timing(self._request.effort)
+            release_memory(self.device)
         self._labels += [look.label] if look.label else []
         return timing, look.below
 
