@@ -153,7 +153,7 @@ def test_large_copies_speak_against_recording(monkeypatch):
 def test_measuring_kernels_declines_where_it_would_take_too_long():
     case = case_of("return self.b(self.a(self.b(x))) @ x")
     assert len(shapes_to_measure(problem_of("return self.b(self.a(self.b(x))) @ x"))) == 2
-    hurried = EvaluateOptions(precision=Precision.HALF, timeout_seconds=20)
+    hurried = EvaluateOptions(precision=Precision.HALF, timeout_seconds=10)
     assert "2 shapes" in case.compose("tuned_graph", facts=CUDA, options=hurried).failure
     assert case.compose("tuned_graph", facts=CUDA).source
     assert "NVIDIA" in case.compose("tuned_graph", facts=CPU).failure
@@ -217,3 +217,27 @@ def test_only_images_that_reach_a_convolution_change_their_layout():
     graph = channels_last(copy.deepcopy(case.reference.model), inputs.args, {})
     changed = [node.args[0].name for node in graph.graph.nodes if node.kwargs.get("memory_format")]
     assert changed == ["x"]
+
+
+class Attending(torch.nn.Module):
+    """Attention that may drop weights."""
+
+    calls = 0
+
+    def __init__(self, dropped: float) -> None:
+        super().__init__()
+        self.dropped = dropped
+
+    def forward(self, x):
+        Attending.calls += 1
+        return torch.nn.functional.scaled_dot_product_attention(x, 2 * x, x + 1, dropout_p=self.dropped)
+
+
+@pytest.mark.parametrize(("dropped", "calls", "reason"), [(0.0, 0, ""), (0.5, 2, "different answers")])
+def test_a_large_model_is_called_only_if_it_may_draw_numbers(monkeypatch, dropped, calls, reason):
+    monkeypatch.setattr("pike.recipes.recipe.MOST_OPERATIONS_HERE", 10)
+    problem = Problem(Attending(dropped).eval(), (torch.randn(1, 2, 8, 8),), {}, CUDA)
+    assert problem.graph is not None
+    Attending.calls = 0
+    assert reason in problem.unsteady and bool(problem.unsteady) == bool(reason)
+    assert Attending.calls == calls

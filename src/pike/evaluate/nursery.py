@@ -70,6 +70,16 @@ class Nursery:
         except (WireClosed, WireTimeout, WireViolation):
             self.give_up()
 
+    def freeze(self) -> None:
+        """Stop the spare while something is timed elsewhere."""
+        if self._spare:
+            self._spare[1].freeze()
+
+    def thaw(self) -> None:
+        """Let the spare go on."""
+        if self._spare:
+            self._spare[1].thaw()
+
     def take_back(self, keep: bool) -> None:
         """After the child that was taken is dead: keep its caches for the next time, or not."""
         with contextlib.suppress(OSError):  # a full disk costs what was to be kept, never a verdict

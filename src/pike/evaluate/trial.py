@@ -105,7 +105,8 @@ class Trial:
         if self.device.type == "cuda":  # whoever times would feel a context being made
             with self.lease.shared():
                 runner.order(Command.HELLO, str(self.device), Status.INFRA_ERROR)
-        with self._stage(Stage.BUILD), self.lease.shared() if self.device.type == "cpu" else nullcontext():
+        # Compilers make way as well: on a GPU too a model of many small kernels is as fast as its host is free.
+        with self._stage(Stage.BUILD), self.lease.shared():
             path = runner.child.folder / "candidate.py"
             path.write_text(self._request.source)
             order = BuildOrder(str(path), str(self.device), self._options.threads, self._request.task.import_paths)
@@ -231,13 +232,15 @@ class Trial:
         )
 
     def _make_way(self) -> float:
-        """Stop the child while somebody else times; returns for how many seconds it stood still."""
+        """Stop the child, and the next one, while somebody else times; returns for how many seconds it stood still."""
         if self._runner is None or not self.lease.wanted():
             return 0.0
         self._runner.child.freeze()
+        self._nursery.freeze()
         try:
             return self.lease.make_way()
         finally:
+            self._nursery.thaw()
             self._runner.child.thaw()
 
     def _own_clock(self) -> float:

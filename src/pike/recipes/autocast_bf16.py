@@ -36,6 +36,6 @@ RECIPE = Recipe(
     declines,
     excludes=frozenset({"half", "bf16", "autocast_half", "tf32"}),
     prior_cpu=0.3,
-    prior_cuda=0.35,
+    prior_cuda=0.2,
     blamed_for=("BFloat16", "bfloat16", "autocast"),
 )

@@ -33,6 +33,6 @@ RECIPE = Recipe(
     autocast_half,
     declines,
     excludes=frozenset({"half", "bf16", "autocast_bf16", "tf32"}),
-    prior_cuda=0.4,
+    prior_cuda=0.35,
     blamed_for=("Half", "float16", "autocast"),
 )

@@ -44,7 +44,7 @@ RECIPE = Recipe(
     declines,
     excludes=frozenset({"half", "autocast_half", "autocast_bf16", "tf32"}),
     prior_cpu=0.4,
-    prior_cuda=0.5,
+    prior_cuda=0.3,
     blamed_for=("BFloat16", "bfloat16"),
     adapt=what_stays,
 )

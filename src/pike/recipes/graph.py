@@ -68,7 +68,7 @@ def tidy_graph(graph: torch.fx.GraphModule) -> None:
             graph.graph.erase_node(node)
         elif node.target is aten.view.default:
             node.target = aten.reshape.default
-    output = next(reversed(graph.graph.nodes))
+    output = graph.graph.output_node()
     output.args = torch.fx.map_arg(output.args, lambda node: contiguous_before(output, node))
     finish_edit(graph)
 

@@ -30,6 +30,6 @@ RECIPE = Recipe(
     max_autotune,
     declines,
     prior_cpu=0.3,
-    prior_cuda=0.6,
+    prior_cuda=0.45,
     blamed_for=("autotune", "inductor", "dynamo", "cudagraph", "CUDA graph", "timeout", "timed out"),
 )

@@ -18,8 +18,12 @@ import torch
 
 from pike.core.device import DeviceFacts
 from pike.core.evaluation import EvaluateOptions
-from pike.recipes.graph import capture_graph
+from pike.recipes.graph import calls, capture_graph
 from pike.recipes.quiet import quietly
+from pike.recipes.rounding import operations
+
+MOST_OPERATIONS_HERE = 10**11
+"""Models with more multiplications and additions are not called on the CPU only to see whether they are steady."""
 
 
 class Stage(IntEnum):
@@ -97,7 +101,13 @@ class Problem:
 
     @functools.cached_property
     def unsteady(self) -> str:
-        """Why nothing may be built ahead for the model: it answers differently when called again; else empty."""
+        """Why nothing may be built ahead for the model: it answers differently when called again; else empty.
+
+        A captured model keeps no state, so one that is slow to call here is called only if it may draw numbers.
+        """
+        nodes = self.graph.graph.nodes if self.graph else ()
+        if self.graph and operations(self.graph) > MOST_OPERATIONS_HERE and not any(map(may_draw, nodes)):
+            return ""
         try:
             with torch.no_grad():
                 model = copy.deepcopy(self.model)
@@ -185,6 +195,14 @@ def _equal(first: Any, second: Any) -> bool:
 def needs_graph(problem: Problem) -> str:
     """Why a recipe that edits the graph declines, empty when there is a graph."""
     return problem.captured[1]
+
+
+def may_draw(node: torch.fx.Node) -> bool:
+    """Whether an operator may draw random numbers; attention does where it drops weights."""
+    if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
+        return False
+    dropout: Any = node.kwargs.get("dropout_p", node.args[4] if len(node.args) > 4 else 0.0)
+    return not calls(node, "scaled_dot_product_attention") or bool(dropout)
 
 
 def uses(problem: Problem, *names: str) -> bool:

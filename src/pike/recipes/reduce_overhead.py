@@ -29,6 +29,6 @@ RECIPE = Recipe(
     Stage.LOWER,
     reduce_overhead,
     declines,
-    prior_cuda=0.7,
+    prior_cuda=0.45,
     blamed_for=("inductor", "dynamo", "cudagraph", "CUDA graph", "overwritten"),
 )

@@ -1,4 +1,4 @@
-"""torch.compile with measured kernels, recorded as one CUDA graph of our own.
+"""Inductor's kernels chosen by measuring them, recorded as one CUDA graph of our own.
 
 Knows inductor's mode that measures kernels without recording them, and that measuring takes time for every shape of a
 matrix product or convolution: with too many of them it declines, because it would not be ready within the judge's
@@ -10,19 +10,23 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch._inductor.config
 
-from pike.recipes.cuda_graph import CudaGraph, cannot_record, copies_are_small
+from pike.recipes.compiled_graph import compiled_graph
+from pike.recipes.cuda_graph import cannot_record, copies_are_small
 from pike.recipes.graph import calls, example_of
 from pike.recipes.precision import PRODUCTS
 from pike.recipes.recipe import Problem, Recipe, Stage
 
-SECONDS_PER_SHAPE = 8.0
-"""A guess of what measuring the kernels of one shape takes; not measured yet."""
+SECONDS_PER_SHAPE = 4.0
+"""What measuring the kernels of one shape takes: the first call of GoogLeNet's module in the mode max-autotune took
+57 s on an H200 beside seven other judges, half of it for seven shapes (docs/log.md)."""
 
 
 def tuned_graph(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The model compiled with measured kernels for exactly these shapes, which are replayed as one CUDA graph."""
-    return CudaGraph(torch.compile(model, mode="max-autotune-no-cudagraphs", dynamic=False), args, kwargs)
+    with torch._inductor.config.patch(max_autotune=True, coordinate_descent_tuning=True):
+        return compiled_graph(model, args, kwargs)
 
 
 def declines(problem: Problem) -> str:
@@ -49,11 +53,11 @@ def shapes_to_measure(problem: Problem) -> set[Any]:
 
 RECIPE = Recipe(
     "tuned_graph",
-    "torch.compile with measured kernels, replayed as one CUDA graph, outputs copied",
+    "inductor with measured kernels, replayed as one CUDA graph, outputs copied",
     Stage.LOWER,
     tuned_graph,
     declines,
-    prior_cuda=0.6,
+    prior_cuda=0.85,
     suits=copies_are_small,
     blamed_for=("autotune", "inductor", "dynamo", "capture", "CUDA graph", "cudaError", "timeout", "timed out"),
 )

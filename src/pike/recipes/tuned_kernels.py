@@ -36,6 +36,6 @@ RECIPE = Recipe(
     tuned_kernels,
     declines,
     needs=frozenset({"compile", "inductor", "compiled_graph", "reduce_overhead"}),
-    prior_cuda=0.0,
+    prior_cuda=-0.05,
     blamed_for=("coordinate_descent", "autotune", "timeout", "timed out"),
 )
