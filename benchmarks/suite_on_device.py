@@ -75,7 +75,7 @@ class Command:
         paths = [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
         if self.on_gpu:  # capturing models on the host must not stand in the way of what is timed
-            environment["OMP_NUM_THREADS"] = "2"
+            environment.setdefault("OMP_NUM_THREADS", "2")
         process = subprocess.Popen(
             self.words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
             start_new_session=True,
