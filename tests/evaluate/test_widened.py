@@ -131,3 +131,23 @@ def test_a_float64_copy_keeps_imaginary_parts() -> None:
     torch.testing.assert_close(expected.answers[0].float(), native[0], atol=1e-5, rtol=1e-5)
     for variant in expected.variants:
         torch.testing.assert_close(variant[0].float(), native[0], atol=5e-2, rtol=5e-2)
+
+
+class Crowded(nn.Module):
+    """Finds no memory for its float64 form."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+
+    def forward(self, x):
+        if x.dtype == torch.float64:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 8.00 GiB.")
+        return self.inner(x)
+
+
+def test_memory_that_others_hold_is_no_reason_for_a_wider_budget():
+    given = Crowded().eval(), torch.device("cpu"), Precision.SAME, Inputs((torch.randn(2, 4),), {})
+    with pytest.raises(torch.OutOfMemoryError):
+        answers.Answers(*given, alone=False)
+    assert not answers.Answers(*given, alone=True).exact

@@ -14,8 +14,8 @@ from pike.core.evaluation import EvaluateOptions, Precision
 from pike.recipes.channels_last import channels_last
 from pike.recipes.cuda_graph import CudaGraph, cannot_record, copies_are_small, cuda_graph
 from pike.recipes.grouped_products import declines, grouped_convs, grouped_products
+from pike.recipes.measured_kernels import shapes_to_measure
 from pike.recipes.recipe import Problem
-from pike.recipes.tuned_graph import shapes_to_measure
 from pike.recipes.tuned_kernels import tuned_kernels
 
 NET = """
@@ -154,9 +154,9 @@ def test_measuring_kernels_declines_where_it_would_take_too_long():
     case = case_of("return self.b(self.a(self.b(x))) @ x")
     assert len(shapes_to_measure(problem_of("return self.b(self.a(self.b(x))) @ x"))) == 2
     hurried = EvaluateOptions(precision=Precision.HALF, timeout_seconds=10)
-    assert "2 shapes" in case.compose("tuned_graph", facts=CUDA, options=hurried).failure
-    assert case.compose("tuned_graph", facts=CUDA).source
-    assert "NVIDIA" in case.compose("tuned_graph", facts=CPU).failure
+    assert "2 shapes" in case.compose("inductor", "measured_kernels", facts=CUDA, options=hurried).failure
+    assert case.compose("inductor", "measured_kernels", facts=CUDA).source
+    assert "CPUs" in case.compose("inductor", "measured_kernels", facts=CPU).failure
 
 
 def test_options_hold_while_lowering_and_unknown_ones_are_left_out(monkeypatch):

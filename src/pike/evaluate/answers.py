@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -33,11 +34,26 @@ class Answers:
             outputs stand in and the error floor is wider.
     """
 
-    def __init__(self, model: nn.Module, device: torch.device, precision: Precision, example: Inputs) -> None:
+    def __init__(
+        self, model: nn.Module, device: torch.device, precision: Precision, example: Inputs, alone: bool = True
+    ) -> None:
+        """Try each precision once.
+
+        Args:
+            model: the reference.
+            device: where answers are computed.
+            precision: the loosest arithmetic that is allowed.
+            example: inputs of one call.
+            alone: nobody else is at work on the device, so that memory that is not there will not be there later.
+
+        Raises:
+            torch.OutOfMemoryError: there is no memory for one of them, and others are at work.
+        """
         self.device = device
-        self._float64 = _exact(model, device, example)
+        self._attempt = _Attempt(device, example, alone)
+        self._float64 = self._exact(model)
         self.exact = self._float64 is not None
-        self._variants = _variants(model, device, precision, example)
+        self._variants = self._reduced(model, precision)
 
     def expected(self, inputs: Inputs, native: list[torch.Tensor]) -> Expected:
         """What a call on `inputs` must return, given what the native reference returned."""
@@ -48,17 +64,50 @@ class Answers:
         """What the reference returns at each allowed reduced precision."""
         return [forward(inputs) for forward in self._variants]
 
+    def _exact(self, model: nn.Module) -> Forward | None:
+        """The float64 answer: from a copy, or layer by layer where one would crowd out the candidate."""
+        ways: list[Callable[[], Callable[..., Any]]] = [
+            _cast(model, torch.float64, self.device),
+            lambda: widened(model.to(self.device), torch.float64),
+        ]
+        if _bytes_at(model, torch.float64) > _MOST_COPY_BYTES:
+            ways.reverse()
+        made = (self._attempt.forward(way, torch.float64) for way in ways)
+        return next((forward for forward in made if forward is not None), None)
 
-def _exact(model: nn.Module, device: torch.device, example: Inputs) -> Forward | None:
-    """The float64 answer: from a copy, or layer by layer where one would crowd out the candidate."""
-    ways: list[Callable[[], Callable[..., Any]]] = [
-        _cast(model, torch.float64, device),
-        lambda: widened(model.to(device), torch.float64),
-    ]
-    if _bytes_at(model, torch.float64) > _MOST_COPY_BYTES:
-        ways.reverse()
-    made = (_try_forward(way, torch.float64, device, example) for way in ways)
-    return next((forward for forward in made if forward is not None), None)
+    def _reduced(self, model: nn.Module, precision: Precision) -> list[Forward]:
+        if precision is Precision.SAME:
+            return []
+        if precision is Precision.TF32 and self.device.type == "cuda":
+            return [_with_tf32(model.to(self.device), self.device)]
+        # A CPU has no TF32; float16 has the same ten bits of mantissa.
+        kinds = [torch.float16] if precision is Precision.TF32 else [torch.float16, torch.bfloat16]
+        made = [self._attempt.forward(_cast(model, kind, self.device), kind) for kind in kinds]
+        if not any(made):
+            made.append(self._attempt.forward(_autocast(model, torch.bfloat16, self.device), None))
+        return [forward for forward in made if forward is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """Tries whether a precision is possible."""
+
+    device: torch.device
+    example: Inputs
+    alone: bool
+
+    def forward(self, make: Callable[[], Callable[..., Any]], dtype: torch.dtype | None) -> Forward | None:
+        """A forward that was seen to run once, or None where this precision is not possible for this model."""
+        try:
+            forward = _forward(make(), dtype, self.device)
+            forward(self.example)
+        except torch.OutOfMemoryError:
+            if not self.alone:
+                raise
+            return None
+        except Exception:  # the user's own model, at a precision it was not written for, may raise anything
+            return None
+        return forward
 
 
 def _bytes_at(model: nn.Module, dtype: torch.dtype) -> int:
@@ -74,18 +123,6 @@ def native(model: nn.Module, device: torch.device) -> Forward:
         device: where it lies.
     """
     return _forward(model, None, device)
-
-
-def _variants(model: nn.Module, device: torch.device, precision: Precision, example: Inputs) -> list[Forward]:
-    if precision is Precision.SAME:
-        return []
-    if precision is Precision.TF32 and device.type == "cuda":
-        return [_with_tf32(model.to(device), device)]
-    # A CPU has no TF32; float16 has the same ten bits of mantissa.
-    kinds = [torch.float16] if precision is Precision.TF32 else [torch.float16, torch.bfloat16]
-    made = [_try_forward(_cast(model, kind, device), kind, device, example) for kind in kinds]
-    made += [_try_forward(_autocast(model, torch.bfloat16, device), None, device, example)] if not any(made) else []
-    return [forward for forward in made if forward is not None]
 
 
 def _cast(model: nn.Module, dtype: torch.dtype, device: torch.device) -> Callable[[], nn.Module]:
@@ -119,18 +156,6 @@ def _with_tf32(model: nn.Module, device: torch.device) -> Forward:
             torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
 
     return run
-
-
-def _try_forward(
-    make: Callable[[], Callable[..., Any]], dtype: torch.dtype | None, device: torch.device, example: Inputs
-) -> Forward | None:
-    """A forward that was seen to run once, or None where this precision is not possible for this model."""
-    try:
-        forward = _forward(make(), dtype, device)
-        forward(example)
-    except Exception:  # the user's own model, at a precision it was not written for, may raise anything
-        return None
-    return forward
 
 
 def _forward(model: Callable[..., Any], dtype: torch.dtype | None, device: torch.device) -> Forward:

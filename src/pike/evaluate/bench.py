@@ -44,7 +44,7 @@ _MOST_PLACES, _MOST_PLACES_BYTES = 8, 256 << 20
 class Bench:
     """One task on one device under one precision."""
 
-    def __init__(self, task: Task, device: torch.device, options: EvaluateOptions) -> None:
+    def __init__(self, task: Task, device: torch.device, options: EvaluateOptions, alone: bool = True) -> None:
         self.task = task
         self.device = device
         self.threads = options.threads
@@ -54,7 +54,7 @@ class Bench:
         example = checked_example(task, self.draw)
         self.inputs = layout_of((example.args, example.kwargs))
         self.outputs, self.may_alias = self._measured(example)
-        self.answers = Answers(self._reference.model, device, options.precision, example)
+        self.answers = Answers(self._reference.model, device, options.precision, example, alone)
         self.twin = self._start_twin()
         self._written: int | None = None
 

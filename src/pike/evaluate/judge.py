@@ -149,7 +149,7 @@ class Judge:
         if self._key != key or self._bench is None:
             self.forget()
             with lease.shared():
-                self._bench = Bench(request.task, device, options)
+                self._bench = Bench(request.task, device, options, lease.alone)
                 if options.lint:
                     refuse_trivial(self._bench)
                 devices.release_memory(device)

@@ -32,7 +32,8 @@ class Lease:
         self._gate = place / f"{name}.gate"
         self._body = place / f"{name}.body"
         self._shared: IO[str] | None = None
-        self._alone = False
+        self.alone = False
+        """Whether nobody else may be at work, whatever is done now."""
         self._since = 0.0
         self.waited_seconds = 0.0
         """Time spent waiting so far; never counted against a candidate."""
@@ -40,7 +41,7 @@ class Lease:
     @contextmanager
     def shared(self) -> Iterator[None]:
         """Hold the device together with other sharers."""
-        if self._alone:
+        if self.alone:
             yield
             return
         with open(self._body, "a") as body:
@@ -54,7 +55,7 @@ class Lease:
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Hold the device alone."""
-        if self._alone:
+        if self.alone:
             yield
             return
         with open(self._body, "a") as body:
@@ -65,11 +66,11 @@ class Lease:
     def throughout(self) -> Iterator[None]:
         """Hold the device alone for a whole evaluation: what it takes inside is granted at once."""
         with self.exclusive():
-            self._alone = True
+            self.alone = True
             try:
                 yield
             finally:
-                self._alone = False
+                self.alone = False
 
     def wanted(self) -> bool:
         """Whether this sharer has had its slice and somebody waits at the gate."""

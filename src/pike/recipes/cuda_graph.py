@@ -101,12 +101,14 @@ def needs_host(node: torch.fx.Node) -> bool:
 
 
 def copies_are_small(problem: Problem) -> float:
-    """What to add to the expectation: large inputs and outputs are copied in and out at every call."""
+    """What to add to the expectation: large inputs and outputs are copied in and out at every call of a CUDA graph."""
+    if not problem.facts.is_cuda:
+        return 0.0
     outputs = [node for node in problem.graph.graph.nodes if node.op == "output"] if problem.graph else []
     values = [example_of(node) for output in outputs for node in output.all_input_nodes]
     tensors = [leaf for leaf in (*call_leaves(problem.args, problem.kwargs), *values) if isinstance(leaf, torch.Tensor)]
     moved = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-    return -0.5 if moved > LARGE_COPIES else 0.0
+    return -0.6 if moved > LARGE_COPIES else 0.0
 
 
 RECIPE = Recipe(

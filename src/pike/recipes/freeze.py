@@ -41,7 +41,7 @@ RECIPE = Recipe(
     Stage.SETTING,
     frozen_weights,
     declines,
-    needs=frozenset({"compile", "inductor", "reduce_overhead", "max_autotune", "compiled_graph", "tuned_graph"}),
+    needs=frozenset({"compile", "inductor", "reduce_overhead", "max_autotune", "compiled_graph"}),
     prior_cpu=0.2,
     prior_cuda=0.1,
     suits=suits,

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from pike.recipes.cuda_graph import copies_are_small
 from pike.recipes.outputs import FreshOutputs
 from pike.recipes.recipe import Problem, Recipe, Stage
 
@@ -31,5 +32,6 @@ RECIPE = Recipe(
     declines,
     prior_cpu=0.3,
     prior_cuda=0.45,
+    suits=copies_are_small,
     blamed_for=("autotune", "inductor", "dynamo", "cudagraph", "CUDA graph", "timeout", "timed out"),
 )

@@ -69,7 +69,7 @@ RECIPE = Recipe(
     Stage.LAYOUT,
     narrow_linears,
     declines,
-    needs=frozenset({"compile", "inductor", "reduce_overhead", "max_autotune", "compiled_graph", "tuned_graph"}),
+    needs=frozenset({"compile", "inductor", "reduce_overhead", "max_autotune", "compiled_graph"}),
     prior_cuda=0.15,
     blamed_for=("out of memory",),
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from pike.recipes.cuda_graph import copies_are_small
 from pike.recipes.outputs import FreshOutputs
 from pike.recipes.recipe import Problem, Recipe, Stage
 
@@ -30,5 +31,6 @@ RECIPE = Recipe(
     reduce_overhead,
     declines,
     prior_cuda=0.45,
+    suits=copies_are_small,
     blamed_for=("inductor", "dynamo", "cudagraph", "CUDA graph", "overwritten"),
 )

@@ -21,6 +21,7 @@ from pike.recipes import (
     half,
     inductor,
     max_autotune,
+    measured_kernels,
     merge_convs,
     narrow_linears,
     pool_first,
@@ -30,7 +31,6 @@ from pike.recipes import (
     sdpa,
     tf32,
     trace_frozen,
-    tuned_graph,
     tuned_kernels,
     winograd2,
     winograd4,
@@ -59,13 +59,13 @@ RECIPES: tuple[Recipe, ...] = (
     inductor.RECIPE,
     reduce_overhead.RECIPE,
     compiled_graph.RECIPE,
-    tuned_graph.RECIPE,
     max_autotune.RECIPE,
     trace_frozen.RECIPE,
     cuda_graph.RECIPE,
     tf32.RECIPE,
     freeze.RECIPE,
     tuned_kernels.RECIPE,
+    measured_kernels.RECIPE,
 )
 
 BY_NAME: dict[str, Recipe] = {recipe.name: recipe for recipe in RECIPES}
