@@ -19,8 +19,9 @@ help:
 	@echo "make setup   only make the environment in $(VENV)"
 	@echo "make clean   remove the environment, caches and build outputs; runs/ stays"
 
-# Judges time calls in these, so they have the machine to themselves; the others run side by side.
-TIMED := tests/adversarial tests/evaluate
+# In TIMED, judges time calls and have the machine to themselves; in JUDGED, verdicts allow for company.
+TIMED := tests/evaluate
+JUDGED := tests/adversarial
 
 setup: $(VENV)/.pike-runtime
 
@@ -28,7 +29,8 @@ demo: $(VENV)/.pike-runtime
 	$(BIN)/pike demo
 
 test: $(VENV)/.pike-test
-	$(BIN)/python -m pytest -n 2 --dist loadscope $(addprefix --ignore=,$(TIMED))
+	$(BIN)/python -m pytest -n 2 --dist loadscope $(addprefix --ignore=,$(TIMED) $(JUDGED))
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(JUDGED)
 	$(BIN)/python -m pytest $(TIMED)
 
 check: $(VENV)/.pike-test

@@ -1,6 +1,7 @@
 """One judge and one naive harness for the whole corpus."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -20,10 +21,15 @@ def bait() -> Iterator[Bait]:
 
 
 @pytest.fixture(scope="session")
-def judge(bait: Bait) -> Iterator[JudgeClient]:
-    client = JudgeClient()
-    yield client
-    client.close()
+def judge(bait: Bait, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgeClient]:
+    with pytest.MonkeyPatch.context() as changed:
+        # Side by side, each worker has a lease of its own: samples are refused for what they do, and their times may
+        # be wrong by `NOISE`, so that nobody need wait for quiet.
+        if os.environ.get("PYTEST_XDIST_WORKER"):
+            changed.setenv("TMPDIR", str(tmp_path_factory.mktemp("judge")))
+        client = JudgeClient()
+        yield client
+        client.close()
 
 
 @pytest.fixture(scope="session")
