@@ -8,6 +8,9 @@ valuable results come first: recipes and max-autotune on the first suite, then t
 (`--together`: all baselines of a task in one go, which saves preparing it twice). `--dry-run` prints the plan with the
 time that it should take.
 
+`--winners FOLDER/trails-DATE.jsonl` measures what searches found again instead of searching: with few seats nothing
+but what is timed is at work, and models of many small kernels are timed as on a quiet machine.
+
 On a machine with several GPUs, `benchmarks/on_every_gpu.sh FOLDER [options]` runs one such program for each.
 
 `--eager-only` measures eager alone and compares its times with benchmarks/published; `--lint` tries trivial answers on
@@ -32,8 +35,8 @@ from pathlib import Path
 from pike.api.opponents import tasks_named
 from pike.api.verbs import run_to_end
 from pike.core.config import EngineConfig, RunConfig
-from pike.core.evaluation import Effort, EvaluateOptions, Precision
-from pike.core.results import Contender, ContenderKind, Provenance, Result
+from pike.core.evaluation import Effort, EvaluateOptions, EvaluationRequest, Precision
+from pike.core.results import Contender, ContenderKind, Provenance, Result, digest, trimmed
 from pike.core.task import Task
 from pike.engine import read_result
 from pike.engine.contest import Contest, Job, OutOfTime, Seat
@@ -141,6 +144,47 @@ class RecipesJob:
             return result_of_run(blank, found, source, seconds)
 
 
+@dataclass(frozen=True)
+class WinnerJob:
+    """What an earlier search found, measured again as thoroughly as any finalist."""
+
+    task: Task
+    precision: Precision
+    notebook: Notebook
+    found: dict
+    expected_seconds: float = 45.0
+
+    def results(self, seat: Seat) -> Iterator[Result]:
+        blank = blank_for(self.task, self.precision, self.notebook)
+        source, tried = self.found["best"], self.found["trail"]
+        blank = replace(blank, candidate_digest=digest(source) if source else "", candidates=len(tried))
+        if not source:
+            yield replace(blank, original=True, missing="")
+            return
+        began = time.monotonic()
+        request = EvaluationRequest(self.task, source, blank.provenance.options, Effort.FINAL)
+        evaluation = trimmed(seat.evaluate(request))
+        best = max((one for one in tried if one["speedup"]), key=lambda one: one["speedup"])
+        faster = evaluation.timing is not None and evaluation.timing.faster
+        recipes, seconds = tuple(best["recipes"]) if faster else (), round(time.monotonic() - began, 3)
+        measured = replace(blank, evaluation=evaluation, missing="", recipes=recipes, seconds=seconds)
+        yield replace(measured, original=not faster)
+
+
+def winners_in(paths: Sequence[Path]) -> dict[tuple[str, str], dict]:
+    """What searches found, by task and precision: of several searches what was fastest in its own."""
+
+    def speed(search: dict) -> float:
+        return max((one["speedup"] or 0.0 for one in search["trail"]), default=0.0) if search["best"] else 0.0
+
+    found: dict[tuple[str, str], dict] = {}
+    for search in (json.loads(text) for path in paths for text in path.read_text().splitlines()):
+        cell = search["task"], search["precision"]
+        if cell not in found or speed(search) > speed(found[cell]):
+            found[cell] = search
+    return found
+
+
 def blank_for(task: Task, precision: Precision, notebook: Notebook) -> Result:
     """The record of a search that was not made yet: its winner is measured as thoroughly as any run's."""
     blank = notebook.begin(task, precision, RECIPES)
@@ -192,7 +236,7 @@ class Stage:
 
 def stages(given: argparse.Namespace, notebook: Notebook, is_cuda: bool, keep: Callable) -> list[Stage]:
     """Everything there is to do, the most valuable first."""
-    found = []
+    found, winners = [], winners_in(given.winners)
     for target in given.targets:
         tasks = part_of(tasks_named([target]), given.part)
         if not tasks:
@@ -203,7 +247,11 @@ def stages(given: argparse.Namespace, notebook: Notebook, is_cuda: bool, keep: C
             continue
         first, others = chosen(given, is_cuda)
         for precision in precisions:
-            if not given.no_recipes:
+            if winners:
+                cells = [(task, winners.get((task.id, precision.value))) for task in tasks]
+                measured: list[Job] = [WinnerJob(task, precision, notebook, one) for task, one in cells if one]
+                found.append(Stage(f"winners on {target}, {precision.value}", measured, 2.0 * len(measured)))
+            elif not given.no_recipes:
                 jobs = recipes_jobs(tasks, precision, notebook, given, keep)
                 alone = (RECIPE_CANDIDATES_PER_MINUTE * given.recipe_minutes * ALONE_SECONDS) + given.timing_seconds
                 found.append(Stage(f"recipes on {target}, {precision.value}", jobs, alone * len(jobs)))
@@ -306,6 +354,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--precision", help="for example half,tf32,same; by default what the suite is about")
     parser.add_argument("--baselines", help="names, comma separated; published:FOLDER too")
     parser.add_argument("--together", action="store_true", help="all baselines of a task one after the other")
+    parser.add_argument("--winners", type=Path, nargs="*", default=[], help="trails of searches, measured again")
     parser.add_argument("--no-recipes", action="store_true")
     parser.add_argument("--recipe-minutes", type=float, default=0.5, help="for each task and precision")
     parser.add_argument("--judges", type=int, default=1, help="of one search over recipes")

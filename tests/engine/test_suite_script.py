@@ -216,3 +216,32 @@ def test_lint_reports_are_kept_and_not_asked_for_again(
     assert len(asked) == 1
     (path,) = tmp_path.iterdir()
     assert json.loads(path.read_text())["task"] == "level3-pike/1_MLP:small"
+
+
+def test_what_searches_found_is_measured_again_and_nothing_is_searched(
+    script: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def search(task: str, best: str, *tried: tuple[list[str], float | None]) -> str:
+        trail = [{"recipes": recipes, "speedup": speedup} for recipes, speedup in tried]
+        return json.dumps({"task": task, "precision": "half", "trail": trail, "best": best}) + "\n"
+
+    def started(command: Any) -> None:
+        raise AssertionError(command.words)
+
+    monkeypatch.setattr(script.Command, "run", started)
+    mlp, resnet = "level3-pike/1_MLP:small", "level3-pike/9_ResNet18:small"
+    (tmp_path / "trails.jsonl").write_text(
+        search(mlp, "class ModelNew: slower\n", (["freeze"], 1.5))
+        + search(mlp, "class ModelNew: faster\n", (["half"], 2.5), (["bf16"], None), (["half", "freeze"], 2.0))
+        + search(mlp, "", (["bf16"], 3.0))
+        + search(resnet, "", (["half"], None))
+    )
+    only = [mlp, resnet, "--precision", "half", "--baselines", "eager", "--seats", "1"]
+    run(script, monkeypatch, *only, "--winners", str(tmp_path / "trails.jsonl"), "--out", str(tmp_path / "out"))
+    results = [one for one in store.read_results([tmp_path / "out"]) if one.contender.name == "recipes"]
+    found = {result.task: result for result in results}
+    assert [request.source for request in Judge.asked if "faster" in request.source] == ["class ModelNew: faster\n"]
+    assert not [request for request in Judge.asked if "slower" in request.source]
+    assert (found[mlp].recipes, found[mlp].candidates, found[mlp].original) == (("half",), 3, False)
+    assert found[mlp].provenance.effort is Effort.FINAL and found[mlp].evaluation
+    assert found[resnet].original and found[resnet].speedup == 1.0
