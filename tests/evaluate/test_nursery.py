@@ -55,3 +55,20 @@ def test_a_spare_for_another_plan_is_not_used(nursery):
     assert {child.pid} != spare
     assert not any(os.path.exists(f"/proc/{pid}") for pid in spare)
     child.kill()
+
+
+def test_a_frozen_spare_does_not_run_until_it_is_thawed(nursery):
+    def used() -> int:
+        """Ticks of CPU time; a child that starts up spends all it gets."""
+        (pid,) = nursery.pids
+        with open(f"/proc/{pid}/stat") as file:
+            return sum(int(ticks) for ticks in file.read().rpartition(")")[2].split()[11:13])
+
+    nursery.prepare(PLAN)
+    nursery.freeze()
+    time.sleep(0.2)  # until every thread has stopped
+    before = used()
+    time.sleep(0.5)
+    assert used() == before
+    nursery.thaw()
+    assert greets(nursery.take(PLAN))

@@ -194,3 +194,23 @@ def test_what_torchs_own_operators_return_is_a_tuple_to_the_contract() -> None:
         assert [leaf.tolist() for leaf in check_output(candidate, layout, torch.device("cpu"), [])] == [[7, 6], [7, 6]]
     with pytest.raises(ContractBroken, match="list"):
         check_output(list(apart), output_layout_of(whole), torch.device("cpu"), [])
+
+
+def test_a_gpu_has_one_name_whatever_its_number(monkeypatch):
+    numbers = {0: "GPU-b", 1: "GPU-a"}
+    properties = lambda gpu: type("Properties", (), {"uuid": numbers[gpu.index]})  # noqa: E731
+    monkeypatch.setattr(torch.cuda, "get_device_properties", properties)
+    names = [device.machine_name(torch.device(name)) for name in ("cuda:0", "cuda:1", "cpu")]
+    assert names == ["GPU-b", "GPU-a", "cpu"]
+
+
+@pytest.mark.parametrize(("reserved", "handed_back"), [(3 << 30, 1), (1 << 30, 0)])
+def test_much_device_memory_that_is_not_used_is_handed_back(monkeypatch, reserved, handed_back):
+    calls = []
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: reserved)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: 1 << 29)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append(1))
+    device.release_memory(torch.device("cpu"))
+    assert not calls
+    device.release_memory(torch.device("cuda:0"))
+    assert len(calls) == handed_back
