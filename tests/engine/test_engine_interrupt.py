@@ -43,7 +43,7 @@ def test_the_best_so_far_is_kept_and_the_run_can_be_resumed(tmp_path: Path, sign
     llm = write_script(tmp_path / "s.json", ANSWERS)
     began = time.monotonic()
     result = interrupted(tmp_path / "run", llm, 0.5 if signals == 1 else 5.0, signals)
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 30
     assert (result["finished"], result["stopped"]) == (False, "interrupted")
     assert result["resume_command"] == f"pike resume {tmp_path / 'run'}"
     seen = events(tmp_path / "run")

@@ -224,7 +224,7 @@ def test_at_the_deadline_everything_ends_and_what_was_not_done_is_named() -> Non
     slow, too_long, waiting = _Slow(), _TooLong(), _Slow()
     began = time.monotonic()
     left = Contest(1, lambda _: None, FakeJudge, seconds=0.2).run([too_long, slow, waiting])
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     assert list(left) == [too_long, slow, waiting]
 
 

@@ -74,14 +74,14 @@ async def test_a_program_that_ignores_a_long_prompt_may_still_answer(ask):
 
 async def test_a_slow_program_is_killed_with_its_children(ask, tmp_path):
     mark = tmp_path / "alive"
-    child = f"import time, pathlib; time.sleep(2); pathlib.Path({str(mark)!r}).touch()"
+    child = f"import time, pathlib; time.sleep(5); pathlib.Path({str(mark)!r}).touch()"
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
     started = time.monotonic()
     with pytest.raises(ProviderError, match=r"within 0\.5 seconds") as caught:
         await program(code, timeout_seconds=0.5).complete(ask())
     assert caught.value.transient
-    assert time.monotonic() - started < 1.9
-    await asyncio.sleep(2.2)
+    assert time.monotonic() - started < 4.9
+    await asyncio.sleep(5.2)
     assert not mark.exists()
 
 
@@ -94,7 +94,7 @@ async def test_a_missing_program_is_a_user_error(ask):
 
 
 async def test_runs_are_parallel(ask):
-    client = program("import time; time.sleep(0.7); print('ok')")
+    client = program("import time; time.sleep(1.5); print('ok')")
     started = time.monotonic()
     await asyncio.gather(*(client.complete(ask(step_id=i)) for i in range(6)))
-    assert time.monotonic() - started < 3.5
+    assert time.monotonic() - started < 8

@@ -102,7 +102,7 @@ async def test_a_hanging_server_is_a_transient_timeout(client, ask):
         started = time.monotonic()
         with pytest.raises(ProviderError, match="in time") as caught:
             await client(server, timeout_seconds=0.3).complete(ask())
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 10
     assert caught.value.transient
 
 
@@ -217,7 +217,7 @@ async def test_many_calls_run_at_once_and_keep_their_answers_apart(client, ask):
         elapsed = time.monotonic() - started
         assert server.most_in_flight >= 10
     assert [answer.text for answer in answers] == [f"number {i}" for i in range(20)]
-    assert elapsed < 3
+    assert elapsed < 5.5
 
 
 async def test_a_mix_of_failures_does_not_disturb_the_good_calls(client, ask):

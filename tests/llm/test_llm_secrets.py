@@ -40,7 +40,7 @@ def _keys(monkeypatch):
 async def test_no_failure_shows_a_key(name, address, ask, caplog, capfd):
     caplog.set_level(logging.DEBUG)
     with FakeServer(FAILURES, keys=("another",)) as server:
-        client = ProviderClient(parse(name.format(url=server.url)), 0.4, getattr(server, address))
+        client = ProviderClient(parse(name.format(url=server.url)), 2.0, getattr(server, address))
         calls = [client.complete(ask()) for _ in FAILURES] + [client.check()]
         outcomes = [(await asyncio.gather(call, return_exceptions=True))[0] for call in calls]
         assert len(server.requests) == len(FAILURES)
