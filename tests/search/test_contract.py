@@ -99,7 +99,7 @@ DRAWN: dict[str, list[Any]] = {
     "root_children": [1, 5],
     "failing_children": [0, 3],
 }
-MIXES = mixes(12)
+MIXES = mixes(8)
 
 
 class _Configured(StrategyContract):

@@ -79,10 +79,12 @@ class Regime:
     slack: float = 1.0
 
 
-_SLACK = 3.0
+_SLACK = 8.0
 """On inputs that a model was not made for it may be ill-conditioned, and then each order of a sum rounds differently: a
-convolution in nine pieces before a group normalisation has two and a half times the reference's error on small values.
-What regimes are for, code that is right on the judged values only, is wrong by far more."""
+convolution in nine pieces before a group normalisation was beyond three times the budget in 460 of 1,500 draws on small
+values, beyond eight times in 20, before the closer look that every refusal needs. On constant rows, where adding equal
+numbers rounds the same way again and again, two orders differ by more than chance anyway. What regimes are for, code
+that is right on the judged values only, is wrong by far more."""
 
 REGIMES = (
     Regime("small values", _each_float(lambda tensor, _: tensor * 1e-3), _SLACK),
@@ -90,8 +92,7 @@ REGIMES = (
     Regime("an offset", _each_float(lambda tensor, _: tensor + _OFFSET), _SLACK),
     Regime("outliers", _each_float(_outliers), _SLACK),
     Regime("one-hot rows", _each_float(_one_hot), _SLACK),
-    # Adding equal numbers rounds the same way again and again: two orders of a sum differ by more than chance.
-    Regime("constant rows", _each_float(_constant), slack=8.0),
+    Regime("constant rows", _each_float(_constant), _SLACK),
 )
 
 neighbour: Callable[[Inputs, int], Inputs] = _each_float(_nudge)
