@@ -84,7 +84,7 @@ _SLACK = 8.0
 convolution in nine pieces before a group normalisation was beyond three times the budget in 460 of 1,500 draws on small
 values, beyond eight times in 20, before the closer look that every refusal needs. On constant rows, where adding equal
 numbers rounds the same way again and again, two orders differ by more than chance anyway. What regimes are for, code
-that is right on the judged values only, is wrong by far more."""
+that is right on the judged values only, is refused all the same (the corpus)."""
 
 REGIMES = (
     Regime("small values", _each_float(lambda tensor, _: tensor * 1e-3), _SLACK),
