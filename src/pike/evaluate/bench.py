@@ -47,6 +47,7 @@ class Bench:
     def __init__(self, task: Task, device: torch.device, options: EvaluateOptions, alone: bool = True) -> None:
         self.task = task
         self.device = device
+        self._alone = alone
         self.threads = options.threads
         self.folder = Path(tempfile.mkdtemp(prefix=folder_prefix()))
         self._reference = load(task)
@@ -178,9 +179,9 @@ class Bench:
             with torch.no_grad():
                 value = self._reference.model.to(self.device)(*args, **kwargs)
             layout = output_layout_of(value)
-        except torch.OutOfMemoryError:
-            raise  # others may have the memory: the judge tries again when it is alone
         except Exception as error:  # the reference is the user's own code and may raise anything
+            if isinstance(error, torch.OutOfMemoryError) and not self._alone:
+                raise  # others may have the memory: the judge tries again when it is alone
             raise UserError(f"The reference model of '{self.task.id}' does not run: {error}") from error
         ours = {tensor.untyped_storage().data_ptr() for tensor in moved}
         leaves, _ = take_apart(value)

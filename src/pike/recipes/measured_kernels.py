@@ -18,8 +18,8 @@ from pike.recipes.precision import PRODUCTS
 from pike.recipes.recipe import Problem, Recipe, Stage
 
 SECONDS_PER_SHAPE = 4.0
-"""What measuring the kernels of one shape takes: the first call of GoogLeNet's module in the mode max-autotune took
-57 s on an H200 beside seven other judges, half of it for seven shapes (docs/log.md)."""
+"""A guess of what measuring the kernels of one shape takes: first calls in the mode max-autotune took 30 s for three
+shapes and 57 s for GoogLeNet's module on an H200 beside other judges (benchmarks/trials)."""
 
 
 @contextlib.contextmanager
