@@ -6,9 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from pike.core.evaluation import Precision
+from pike.core.errors import UserError
+from pike.core.evaluation import EvaluateOptions, Precision
 from pike.core.task import Task, TaskKind
 from pike.evaluate import answers
+from pike.evaluate.bench import Bench
 from pike.evaluate.child.blank import Blank
 from pike.evaluate.child.donor import Donor, donate, packed, unpacked
 from pike.evaluate.reference import Inputs, load
@@ -151,3 +153,15 @@ def test_memory_that_others_hold_is_no_reason_for_a_wider_budget():
     with pytest.raises(torch.OutOfMemoryError):
         answers.Answers(*given, alone=False)
     assert not answers.Answers(*given, alone=True).exact
+
+
+@pytest.mark.parametrize(("alone", "kind"), [(False, torch.OutOfMemoryError), (True, UserError)])
+def test_a_model_for_which_there_is_no_memory_is_its_tasks_fault_once_nobody_else_has_it(alone, kind):
+    source = (
+        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n"
+        "        raise torch.OutOfMemoryError('CUDA out of memory.')\n"
+        "def get_inputs():\n    return [torch.ones(2)]\ndef get_init_inputs():\n    return []\n"
+    )
+    task = Task("t", "t", TaskKind.SOURCE, source, "t.py")
+    with pytest.raises(kind, match="out of memory"):
+        Bench(task, torch.device("cpu"), EvaluateOptions(), alone)
