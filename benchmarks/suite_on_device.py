@@ -18,6 +18,7 @@ every task at full size (FOLDER/lint-DATE.jsonl). Tasks may be named in place of
 """
 
 import argparse
+import asyncio
 import importlib.util
 import json
 import os
@@ -33,15 +34,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pike.api.opponents import tasks_named
-from pike.api.verbs import run_to_end
-from pike.core.config import EngineConfig, RunConfig
-from pike.core.evaluation import Effort, EvaluateOptions, EvaluationRequest, Precision
+from pike.core.agent import Context, Proposal
+from pike.core.codec import decode
+from pike.core.config import EngineConfig, RunConfig, StrategyConfig
+from pike.core.device import DeviceFacts
+from pike.core.evaluation import Effort, EvaluateOptions, Evaluation, EvaluationRequest, Precision, Status
 from pike.core.results import Contender, ContenderKind, Provenance, Result, digest, trimmed
+from pike.core.step import Role
 from pike.core.task import Task
-from pike.engine import read_result
+from pike.engine import Wiring, originals, start
 from pike.engine.contest import Contest, Job, OutOfTime, Seat
+from pike.engine.executors import OnStage
 from pike.engine.opponents import Batch, Notebook, device_facts, opponents_named, result_of_run
 from pike.engine.survey import place_of
+from pike.recipes import RecipeAgent
+from pike.recipes.explored import Explored, explore, problem_of
 from pike.report.published import read_published
 from pike.report.results import stem_of, suite_of
 from pike.store import ResultLines, read_results
@@ -62,8 +69,7 @@ BUILD_SECONDS = {
     "eager": 0.0, "cuda-graph": 2.0, "compile": 25.0, "compile:reduce-overhead": 25.0, "compile:max-autotune": 45.0,
     "compile:max-autotune-no-cudagraphs": 45.0, "tensorrt": 60.0 if importlib.util.find_spec("torch_tensorrt") else 0.0,
 }  # fmt: skip
-FINAL_SECONDS, START_SECONDS, GRACE_SECONDS = 15.0, 15.0, 8.0
-RECIPE_CANDIDATES_PER_MINUTE = 6.0
+FINAL_SECONDS, GRACE_SECONDS = 15.0, 8.0
 
 
 @dataclass(frozen=True)
@@ -101,19 +107,54 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 @dataclass(frozen=True)
+class SeatExecutor:
+    """A seat's judge, as a run's executor: it has prepared the task for whoever comes next."""
+
+    seat: Seat
+    known: DeviceFacts
+
+    async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
+        try:
+            return await asyncio.to_thread(self.seat.evaluate, request)
+        except OutOfTime:
+            return Evaluation(Status.INFRA_ERROR, "the slice is over")
+
+    async def facts(self, device: str) -> DeviceFacts:
+        return self.known
+
+    async def aclose(self) -> None:
+        """Nothing: the seat goes on."""
+
+
+@dataclass
+class Restrained:
+    """The recipe agent, until it has proposed so many candidates or its time is up."""
+
+    agent: RecipeAgent
+    left: int
+    deadline: float
+
+    async def act(self, context: Context) -> Proposal:
+        if context.step.role is not Role.BRAINSTORM:
+            if self.left <= 0 or time.monotonic() > self.deadline:
+                return Proposal(author="recipes", failure="as many as were asked for were tried", exhausted=True)
+            self.left -= 1
+        return await self.agent.act(context)
+
+
+@dataclass(frozen=True)
 class RecipesJob:
-    """A search over recipes on one task at one precision, as `pike optimize` does it; what it tried goes to a file."""
+    """A search over recipes on one task at one precision, as `pike optimize --strategy recipes` does it, but with the
+    seat's judge; what it tried goes to a file."""
 
     task: Task
     precision: Precision
     notebook: Notebook
     minutes: float
-    judges: int
+    candidates: int
     keep: Callable[[dict], None]
-
-    @property
-    def expected_seconds(self) -> float:
-        return START_SECONDS + 60.0 * self.minutes + FINAL_SECONDS
+    explored: Explored | None
+    expected_seconds: float
 
     def results(self, seat: Seat) -> Iterator[Result]:
         blank = blank_for(self.task, self.precision, self.notebook)
@@ -121,27 +162,62 @@ class RecipesJob:
         yield known if known is not None else self.measured(seat, blank)
 
     def measured(self, seat: Seat, blank: Result) -> Result:
-        options, began = blank.provenance.options, time.monotonic()
+        place, began = blank.provenance, time.monotonic()
+        config = RunConfig(
+            self.task.id, StrategyConfig("recipes"), evaluate=place.options,
+            engine=EngineConfig(concurrency=1, judges=1, finalists=1),
+        )  # fmt: skip
+        agent = Restrained(RecipeAgent(self.explore), self.candidates, began + 60.0 * self.minutes)
+        wiring = Wiring(SeatExecutor(seat, place.device), load=None, agents=dict.fromkeys(Role, agent),
+                        handle_signals=False)  # fmt: skip
         with tempfile.TemporaryDirectory(prefix="pike-suite-") as folder:
-            run = Path(folder) / "run"
-            words = [sys.executable, "-m", "pike", "optimize", self.task.id, "--strategy", "recipes", "--llm", "none"]
-            words += ["--json", "--yes", "--out", str(run), "--precision", self.precision.value]
-            words += ["--max-minutes", str(self.minutes), "--device", options.device]
-            for name in ("max_timing_seconds", "timeout_seconds", "threads"):
-                words += ["--set", f"evaluate.{name}={getattr(options, name)}"]
-            words += ["--set", f"engine.judges={self.judges}", "--set", "engine.finalists=1"]
-            done = Command(words, seat, blank.provenance.device.is_cuda).run()
-            seconds = time.monotonic() - began
-            if not (run / "result.json").exists():
-                said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-                return replace(blank, missing=f"pike optimize: {said}", seconds=seconds)
-            best = run / "best.py"
-            source = best.read_text() if best.exists() else ""
-            found = run_to_end(read_result(run))
-            flat = found.flat()
-            tried = {name: flat[name] for name in ("trail", "declined", "counts", "notes", "stopped")}
-            self.keep({"task": self.task.id, "precision": self.precision.value, **tried, "best": source})
-            return result_of_run(blank, found, source, seconds)
+            found = asyncio.run(start(self.task, config, Path(folder) / "run", wiring))
+        seconds, source = time.monotonic() - began, found.best.source if found.best else ""
+        flat = found.flat()
+        tried = {name: flat[name] for name in ("trail", "declined", "counts", "notes", "stopped")}
+        tried |= {"declined": agent.agent.declined(), "seconds": round(seconds, 1)}
+        self.keep({"task": self.task.id, "precision": self.precision.value, **tried, "best": source})
+        if seat.stopped and not found.finished:
+            raise OutOfTime
+        return result_of_run(blank, found, source, seconds)
+
+    def explore(self) -> Explored:
+        if self.explored is not None:
+            return self.explored
+        place = self.notebook.begin(self.task, self.precision, RECIPES).provenance
+        return explore(problem_of(originals.load(self.task).reference, place.device, place.options))
+
+
+def explorations(paths: Sequence[Path], facts: DeviceFacts) -> dict[tuple[str, str, str], tuple[Explored, int]]:
+    """What `explore_recipes.py` found out for this device and this PyTorch: with the number of operators, by task, its
+    digest and precision."""
+    version = dict(facts.versions)["torch"].partition("+")[0]
+    found = {}
+    for known in (json.loads(text) for path in paths for text in path.read_text().splitlines()):
+        if (known["device"], known["torch"]) == (facts.name, version):
+            key = known["task"], known["task_digest"], known["precision"]
+            found[key] = decode(Explored, known["explored"]), known["operators"]
+    return found
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Everything about one task at one precision, one after the other, so that the judge prepares the task once."""
+
+    jobs: tuple[Job, ...]
+
+    @property
+    def expected_seconds(self) -> float:
+        """Of what comes first: results are kept one by one."""
+        return self.jobs[0].expected_seconds
+
+    @property
+    def all_seconds(self) -> float:
+        return sum(job.expected_seconds for job in self.jobs)
+
+    def results(self, seat: Seat) -> Iterator[Result]:
+        for job in self.jobs:
+            yield from job.results(seat)
 
 
 @dataclass(frozen=True)
@@ -224,19 +300,21 @@ class Stage:
     """Jobs of one kind, for the plan."""
 
     name: str
-    jobs: list[Job]
+    jobs: Sequence[Job]
     alone_seconds: float
 
     def seconds(self, seats: int) -> float:
         """All seats busy, and all but one waiting while that one times: a compiler inside a first call makes way."""
-        longest = max((job.expected_seconds for job in self.jobs), default=0.0)
-        work = sum(job.expected_seconds for job in self.jobs) - self.alone_seconds
+        each = [job.all_seconds if isinstance(job, Cell) else job.expected_seconds for job in self.jobs]
+        longest = max(each, default=0.0)
+        work = sum(each) - self.alone_seconds
         return max(work / seats + self.alone_seconds, longest)
 
 
 def stages(given: argparse.Namespace, notebook: Notebook, is_cuda: bool, keep: Callable) -> list[Stage]:
     """Everything there is to do, the most valuable first."""
     found, winners = [], winners_in(given.winners)
+    known = explorations(given.explored, notebook.place.device)
     for target in given.targets:
         tasks = part_of(tasks_named([target]), given.part)
         if not tasks:
@@ -247,15 +325,29 @@ def stages(given: argparse.Namespace, notebook: Notebook, is_cuda: bool, keep: C
             continue
         first, others = chosen(given, is_cuda)
         for precision in precisions:
-            if winners:
-                cells = [(task, winners.get((task.id, precision.value))) for task in tasks]
-                measured: list[Job] = [WinnerJob(task, precision, notebook, one) for task, one in cells if one]
-                found.append(Stage(f"winners on {target}, {precision.value}", measured, 2.0 * len(measured)))
-            elif not given.no_recipes:
-                jobs = recipes_jobs(tasks, precision, notebook, given, keep)
-                alone = (RECIPE_CANDIDATES_PER_MINUTE * given.recipe_minutes * ALONE_SECONDS) + given.timing_seconds
-                found.append(Stage(f"recipes on {target}, {precision.value}", jobs, alone * len(jobs)))
-            found.append(baseline_stage(tasks, precision, first, notebook, is_cuda))
+            cells = []
+            for task in tasks:
+                explored, operators = known.get((task.id, digest(task.source), precision.value), (None, 0))
+                jobs: list[Job] = []
+                if winners:
+                    one = winners.get((task.id, precision.value))
+                    jobs += [WinnerJob(task, precision, notebook, one)] if one else []
+                elif not given.no_recipes and notebook.earlier(blank_for(task, precision, notebook)) is None:
+                    seconds = TASK_SECONDS + given.candidates * (15.0 + operators / 10.0) + FINAL_SECONDS
+                    jobs.append(
+                        RecipesJob(
+                            task, precision, notebook, given.recipe_minutes, given.candidates, keep, explored, seconds
+                        )
+                    )
+                jobs += [] if given.all_recipes_first else baseline_jobs([task], precision, first, notebook, is_cuda)
+                cells += [Cell(tuple(jobs))] if jobs else []
+            cells.sort(key=lambda cell: -cell.all_seconds)  # what takes longest must not be what is begun last
+            alone = given.candidates * ALONE_SECONDS + given.timing_seconds + len(first) * ALONE_SECONDS
+            found.append(
+                Stage(f"recipes, {', '.join(first)} on {target}, {precision.value}", cells, alone * len(cells))
+            )
+            if given.all_recipes_first:
+                found.append(baseline_stage(tasks, precision, first, notebook, is_cuda))
         found += [baseline_stage(tasks, precision, others, notebook, is_cuda) for precision in precisions]
     return [stage for stage in found if stage.jobs]
 
@@ -278,27 +370,27 @@ def chosen(given: argparse.Namespace, is_cuda: bool) -> tuple[tuple[str, ...], t
     return tuple(name for name in names if name in FIRST), tuple(name for name in names if name not in FIRST)
 
 
-def recipes_jobs(
-    tasks: Sequence[Task], precision: Precision, notebook: Notebook, given: argparse.Namespace, keep: Callable
-) -> list[Job]:
-    """The searches that were not made before."""
-    new = (task for task in tasks if notebook.earlier(blank_for(task, precision, notebook)) is None)
-    return [RecipesJob(task, precision, notebook, given.recipe_minutes, given.judges, keep) for task in new]
-
-
 def baseline_stage(
     tasks: Sequence[Task], precision: Precision, names: tuple[str, ...], notebook: Notebook, is_cuda: bool
 ) -> Stage:
     """The baselines that were not measured before."""
-    opponents, jobs, count = opponents_named(names, is_cuda), list[Job](), 0
+    jobs = baseline_jobs(tasks, precision, names, notebook, is_cuda)
+    count = sum(len(job.opponents) for job in jobs)
+    title = f"{', '.join(names)} on {suite_of(tasks[0].id) or tasks[0].id}, {precision.value}"
+    return Stage(title, jobs, ALONE_SECONDS * count)
+
+
+def baseline_jobs(
+    tasks: Sequence[Task], precision: Precision, names: tuple[str, ...], notebook: Notebook, is_cuda: bool
+) -> list[Batch]:
+    """One for each task that has a baseline that was not measured before."""
+    opponents, jobs = opponents_named(names, is_cuda), []
     for task in tasks:
         new = Batch(task, precision, opponents, notebook).unknown()
         building = sum(BUILD_SECONDS.get(one.contender.name, 0.0) for one in new.opponents)
         each = TASK_SECONDS + building + len(new.opponents) * (CHILD_SECONDS + ALONE_SECONDS)
         jobs += [replace(new, expected_seconds=each)] if new.opponents else []
-        count += len(new.opponents)
-    title = f"{', '.join(names)} on {suite_of(tasks[0].id) or tasks[0].id}, {precision.value}"
-    return Stage(title, jobs, ALONE_SECONDS * count)
+    return jobs
 
 
 def show_plan(planned: list[Stage], seats: int, minutes: float) -> None:
@@ -356,8 +448,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--together", action="store_true", help="all baselines of a task one after the other")
     parser.add_argument("--winners", type=Path, nargs="*", default=[], help="trails of searches, measured again")
     parser.add_argument("--no-recipes", action="store_true")
-    parser.add_argument("--recipe-minutes", type=float, default=0.5, help="for each task and precision")
-    parser.add_argument("--judges", type=int, default=1, help="of one search over recipes")
+    parser.add_argument("--candidates", type=int, default=3, help="the most of one search over recipes")
+    parser.add_argument("--recipe-minutes", type=float, default=3.0, help="after which a search begins no candidate")
+    parser.add_argument("--explored", type=Path, nargs="*", default=[], help="what explore_recipes.py wrote")
+    parser.add_argument("--all-recipes-first", action="store_true", help="max-autotune after all searches")
     parser.add_argument("--seats", type=int, default=0, help="by default five of eight cores, at most 10")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--effort", choices=[one.value for one in Effort], default="search", help="of baselines")

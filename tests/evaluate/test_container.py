@@ -20,6 +20,7 @@ import pytest
 
 from pike.evaluate import processes
 from pike.evaluate.channel import Channel
+from pike.evaluate.child.stub import HelloOrder
 from pike.evaluate.child.wire import Command, Reply, Up, WireClosed, receive_down, send_up
 from pike.evaluate.launch import Child, ChildPlan, sweep
 from pike.evaluate.sandbox import ENGINES, Bubblewrap, Cell, Container, choose, container, docker, keeper
@@ -176,7 +177,7 @@ def test_a_hidden_file_stays_unreadable_whoever_owns_it(level, tmp_path):
 def test_what_is_written_to_dev_counts_as_memory(level):
     child = Child(ChildPlan(level, (), False, memory_bytes=1 << 30))
     try:
-        child.order(Command.HELLO, False, time.monotonic() + 60, (), lambda: 0.0)
+        child.order(Command.HELLO, HelloOrder(), time.monotonic() + 60, (), lambda: 0.0)
         Path(f"/proc/{child.speaker()}/root/dev/big").write_bytes(b"x" * (40 << 20))
         (child.folder / "caches" / "shm" / "file").write_bytes(b"x" * (20 << 20))
         child.watch._too_much_written(child.pids())
@@ -202,11 +203,12 @@ def test_a_child_that_is_killed_at_once_leaves_no_container(level, seconds):
 def test_a_container_ends_with_its_judge_and_is_swept_by_the_next(level):
     start = f"""
 import os, time
+from pike.evaluate.child.stub import HelloOrder
 from pike.evaluate.child.wire import Command
 from pike.evaluate.launch import Child, ChildPlan
 from pike.evaluate.sandbox import choose
 child = Child(ChildPlan(choose({level.name!r}), (), False))
-child.order(Command.HELLO, False, time.monotonic() + 60, (), lambda: 0.0)
+child.order(Command.HELLO, HelloOrder(), time.monotonic() + 60, (), lambda: 0.0)
 os.kill(child.speaker(), 19)  # one that does not notice
 print(child.folder, flush=True)
 time.sleep(60)

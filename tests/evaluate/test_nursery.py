@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from pike.evaluate.child.stub import HelloOrder
 from pike.evaluate.child.wire import Command, Reply
 from pike.evaluate.launch import Child, ChildPlan
 from pike.evaluate.nursery import Nursery
@@ -24,7 +25,7 @@ def nursery() -> Iterator[Nursery]:
 
 def greets(child: Child) -> bool:
     try:
-        child.send(Command.HELLO, False)
+        child.send(Command.HELLO, HelloOrder())
         return child.receive(time.monotonic() + 120).reply is Reply.OK
     finally:
         child.kill()

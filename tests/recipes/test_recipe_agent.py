@@ -38,7 +38,7 @@ def case() -> Case:
 
 
 def agent_of(case: Case, facts=CPU, options=HALF) -> RecipeAgent:
-    return RecipeAgent(case.reference, facts, options)
+    return RecipeAgent.of(case.reference, facts, options)
 
 
 def ask(agent: RecipeAgent, case: Case, step: Step, **more) -> Proposal:

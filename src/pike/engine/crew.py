@@ -127,7 +127,7 @@ def recipe_agent(original: Original, device: DeviceFacts, config: RunConfig) -> 
     """The agent that needs no model."""
     from pike.recipes import RecipeAgent
 
-    return RecipeAgent(original.reference, device, config.evaluate)
+    return RecipeAgent.of(original.reference, device, config.evaluate)
 
 
 class RecordedAgent:

@@ -50,13 +50,19 @@ class Bench:
         self._alone = alone
         self.threads = options.threads
         self.folder = Path(tempfile.mkdtemp(prefix=folder_prefix()))
-        self._reference = load(task)
-        self._write_files()
-        example = checked_example(task, self.draw)
-        self.inputs = layout_of((example.args, example.kwargs))
-        self.outputs, self.may_alias = self._measured(example)
-        self.answers = Answers(self._reference.model, device, options.precision, example, alone)
-        self.twin = self._start_twin()
+        child = Child(ChildPlan(BareProcess(), (), device.type == "cuda", trusted=True))  # starts up meanwhile
+        self.twin = Runner(child, device, Allowance(_REFERENCE_SECONDS))
+        try:
+            self._reference = load(task)
+            self._write_files()
+            example = checked_example(task, self.draw)
+            self.inputs = layout_of((example.args, example.kwargs))
+            self.outputs, self.may_alias = self._measured(example)
+            self.answers = Answers(self._reference.model, device, options.precision, example, alone)
+            self._ready_twin()
+        except BaseException:
+            self.close()
+            raise
         self._written: int | None = None
 
     @property
@@ -149,8 +155,7 @@ class Bench:
 
     def close(self) -> None:
         """Kill the reference's child and remove the task's files."""
-        if hasattr(self, "twin"):
-            self.twin.close()
+        self.twin.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _write_files(self) -> None:
@@ -187,9 +192,8 @@ class Bench:
         leaves, _ = take_apart(value)
         return layout, any(leaf.untyped_storage().data_ptr() in ours for leaf in leaves)
 
-    def _start_twin(self) -> Runner:
-        child = Child(ChildPlan(BareProcess(), (), self.device.type == "cuda", trusted=True))
-        runner = Runner(child, self.device, Allowance(_REFERENCE_SECONDS))
+    def _ready_twin(self) -> None:
+        runner, child = self.twin, self.twin.child
         source = child.folder / "reference.py"
         module = self.task.kind is TaskKind.MODULE
         try:
@@ -201,9 +205,7 @@ class Bench:
             runner.map(self.inputs, self.outputs, self.may_alias, self.places)
         except Refused as refused:
             log = child.log()
-            runner.close()
             if refused.status is Status.RESOURCE_LIMIT:
                 raise InfraError(f"the reference of '{self.task.id}' ran out of memory: {refused.reason}") from refused
             words = f"{refused.reason}\n{log}"
             raise UserError(f"The reference model of '{self.task.id}' does not run: {words}") from refused
-        return runner

@@ -16,6 +16,9 @@ _ALLOWED_ENVIRONMENT = (
 )  # fmt: skip
 
 
+_THREADS = "TORCHINDUCTOR_COMPILE_THREADS"
+"""Inductor's compile workers of one child; whoever runs many judges side by side sets it lower."""
+
 KEPT_CACHES = ("inductor", "triton", "extensions")
 """Folders for compilers, which a candidate that is judged again may find as it left them (`caches`)."""
 
@@ -53,7 +56,7 @@ def child_environment(folder: Path, kept_caches: Path | None = None) -> dict[str
         "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
         "PYTHONSAFEPATH": "1",
         "TORCHINDUCTOR_CACHE_DIR": str(compiled / "inductor"),
-        "TORCHINDUCTOR_COMPILE_THREADS": str(min(cores, 8) if cores >= 8 else 1),
+        _THREADS: os.environ.get(_THREADS) or str(min(cores, 8) if cores >= 8 else 1),
         "TRITON_CACHE_DIR": str(compiled / "triton"),
         "TORCH_EXTENSIONS_DIR": str(compiled / "extensions"),
         "CUDA_CACHE_PATH": str(caches / "cuda"),

@@ -128,8 +128,12 @@ class Judge:
         return self._nursery.pids | ({self._bench.twin.child.pid} if self._bench else set())
 
     def forget(self) -> None:
-        """Drop the prepared task and its processes."""
+        """Drop the prepared task and all processes."""
         self._nursery.give_up()
+        self._put_away()
+
+    def _put_away(self) -> None:
+        """Drop the prepared task; the next child may well fit the next one."""
         if self._bench:
             self._bench.close()
         self._bench = self._key = None
@@ -147,7 +151,7 @@ class Judge:
         options = request.options
         key = (request.task, str(device), options.precision, options.threads, options.lint)
         if self._key != key or self._bench is None:
-            self.forget()
+            self._put_away()
             with lease.shared():
                 self._bench = Bench(request.task, device, options, lease.alone)
                 if options.lint:

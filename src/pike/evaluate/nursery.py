@@ -11,6 +11,7 @@ import time
 from dataclasses import replace
 
 from pike.evaluate.caches import Caches
+from pike.evaluate.child.stub import HelloOrder
 from pike.evaluate.child.wire import Command, WireClosed, WireTimeout, WireViolation
 from pike.evaluate.launch import Child, ChildPlan
 
@@ -58,7 +59,7 @@ class Nursery:
         self.give_up()
         self._spare, self._ready = (plan, Child(plan)), False
         with contextlib.suppress(WireClosed):  # `settle` finds out
-            self._spare[1].send(Command.HELLO)
+            self._spare[1].send(Command.HELLO, HelloOrder(compilers=plan.cuda))
 
     def settle(self) -> None:
         """Wait until the spare has nothing left to do, so that it is quiet; one that fails is given up."""

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -32,7 +32,7 @@ from pike.evaluate import cores
 from pike.evaluate.bench import Bench
 from pike.evaluate.blocks import Sides, standing_still
 from pike.evaluate.checks import Checks
-from pike.evaluate.child.stub import FROM_REFERENCE, SEEDED, STATE_DICT, BuildOrder
+from pike.evaluate.child.stub import FROM_REFERENCE, SEEDED, STATE_DICT, BuildOrder, HelloOrder
 from pike.evaluate.child.wire import Command
 from pike.evaluate.device import release_memory
 from pike.evaluate.launch import ChildPlan
@@ -43,7 +43,7 @@ from pike.evaluate.profile import Subject, take
 from pike.evaluate.refusal import Refused
 from pike.evaluate.roofline import Floor, Roofline
 from pike.evaluate.runner import Allowance, Runner
-from pike.evaluate.sandbox import SandboxLevel
+from pike.evaluate.sandbox import Claim, SandboxLevel
 from pike.evaluate.timing import Stopwatch, TimingPlan, labels_of, plan_for, plan_for_audit
 
 _CLASS = "ModelNew"
@@ -104,7 +104,7 @@ class Trial:
         runner = self._start(bench)
         if self.device.type == "cuda":  # whoever times would feel a context being made
             with self.lease.shared():
-                runner.order(Command.HELLO, str(self.device), Status.INFRA_ERROR)
+                runner.order(Command.HELLO, HelloOrder(str(self.device)), Status.INFRA_ERROR)
         with self._stage(Stage.BUILD), self.lease.shared() if self.device.type == "cpu" else nullcontext():
             path = runner.child.folder / "candidate.py"
             path.write_text(self._request.source)
@@ -219,14 +219,16 @@ class Trial:
 
     def _plan(self, bench: Bench) -> ChildPlan:
         memory = self._options.memory_bytes or _most_memory()
-        return ChildPlan(
-            self._level,
-            bench.readable,
-            self.device.type == "cuda",
-            memory,
-            self._request.task.import_paths,
-            bench.hidden,
-            self._options.max_processes,
+        plan = ChildPlan(
+            self._level, (), self.device.type == "cuda", memory, processes=self._options.max_processes
+        )  # fmt: skip
+        if Claim.FILES not in self._level.claims:
+            return plan  # it sees every file, so that one child is as good as another, whatever the task
+        return replace(
+            plan,
+            readable=bench.readable,
+            importable=self._request.task.import_paths,
+            hidden=bench.hidden,
             live_module=self._request.task.kind is TaskKind.MODULE,
         )
 

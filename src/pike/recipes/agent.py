@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 from pike.core.agent import Context, Proposal
 from pike.core.device import DeviceFacts
@@ -16,36 +17,42 @@ from pike.core.evaluation import EvaluateOptions
 from pike.core.step import Role
 from pike.recipes.choose import Space
 from pike.recipes.compose import AUTHOR, from_idea, idea, proposal
-from pike.recipes.composition import Names, adaptations, decline_reasons, gains, legal_compositions
+from pike.recipes.composition import Names
 from pike.recipes.evidence import Evidence
-from pike.recipes.recipe import Problem, Reference
-from pike.recipes.write import Adapted
+from pike.recipes.explored import Explored, explore, problem_of
+from pike.recipes.recipe import Reference
 
 MOST_IDEAS = 10
-_EXAMPLE_SEED = 1
 
 
 class RecipeAgent:
     """Answers every role with compositions of recipes; no two steps of a run get the same one."""
 
-    def __init__(self, reference: Reference, facts: DeviceFacts, options: EvaluateOptions) -> None:
+    def __init__(self, explore: Callable[[], Explored]) -> None:
         """An agent for one problem.
+
+        Args:
+            explore: finds out about the problem; called once, in a thread, when it is first needed.
+        """
+        self._explore = explore
+        self._lock = threading.Lock()
+        self._found: Explored | None = None
+        self._given: dict[int, Names] = {}
+
+    @classmethod
+    def of(cls, reference: Reference, facts: DeviceFacts, options: EvaluateOptions) -> RecipeAgent:
+        """An agent that explores the problem itself.
 
         Args:
             reference: the original model on the CPU and a way to draw its inputs.
             facts: the device that candidates run on.
             options: the terms of the judge.
         """
-        self._reference = reference
-        self._facts = facts
-        self._options = options
-        self._lock = threading.Lock()
-        self._found: tuple[Space, dict[str, str], Adapted] | None = None
-        self._given: dict[int, Names] = {}
+        return cls(lambda: explore(problem_of(reference, facts, options)))
 
     async def act(self, context: Context) -> Proposal:
         """Answer one step: ideas, a plan (the names of recipes), a composition to try, or the repair of one."""
-        space, *_ = await asyncio.to_thread(self._explored)
+        space = (await asyncio.to_thread(self._explored)).space
         if context.step.role is Role.BRAINSTORM:
             ideas = tuple(idea(names) for names in space.ideas(MOST_IDEAS))
             return Proposal(ideas=ideas, author=AUTHOR, failure="" if ideas else self._nothing(), text=self._remarks())
@@ -56,17 +63,12 @@ class RecipeAgent:
 
     def declined(self) -> dict[str, str]:
         """For every recipe, why it does not apply; empty where it does. Takes seconds the first time."""
-        return dict(self._explored()[1])
+        return dict(self._explored().declined)
 
-    def _explored(self) -> tuple[Space, dict[str, str], Adapted]:
+    def _explored(self) -> Explored:
         with self._lock:
             if self._found is None:
-                inputs = self._reference.draw(_EXAMPLE_SEED)
-                problem = Problem(self._reference.model, inputs.args, inputs.kwargs, self._facts, self._options)
-                reasons = decline_reasons(problem)
-                applicable = [name for name, reason in reasons.items() if not reason]
-                space = Space(legal_compositions(applicable), gains(problem))
-                self._found = space, reasons, adaptations(problem, applicable)
+                self._found = self._explore()
             return self._found
 
     def _next(self, context: Context, space: Space) -> Proposal:
@@ -78,7 +80,7 @@ class RecipeAgent:
             names = _choice(context, space, tried)
             if names is None:
                 return Proposal(author=AUTHOR, failure="no other composition repairs this one")
-            found = proposal(context.task, names, self._explored()[2])
+            found = proposal(context.task, names, self._explored().adapted)
             if found.source:
                 if context.step.role is not Role.PLAN:
                     self._given[context.step.id] = names
@@ -90,10 +92,10 @@ class RecipeAgent:
 
     def _remarks(self) -> str:
         """Which recipes do not apply and why, one on a line."""
-        return "\n".join(f"{name}: {reason}" for name, reason in self._explored()[1].items() if reason)
+        return "\n".join(f"{name}: {reason}" for name, reason in self._explored().declined.items() if reason)
 
     def _nothing(self) -> str:
-        reasons = sorted(set(self._explored()[1].values()))
+        reasons = sorted(set(self._explored().declined.values()))
         return f"no recipe applies: {reasons[0] if len(reasons) == 1 else '; '.join(reasons)}"
 
 

@@ -8,12 +8,13 @@ this module says about itself may be forged by the candidate, and nothing of it 
 from __future__ import annotations
 
 import copy
+import importlib
 import importlib.util
 import pickle
 import sys
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -31,6 +32,22 @@ from pike.evaluate.child.profiling import ProfileOrder, Recorder
 
 STATE_DICT, FROM_REFERENCE, SEEDED = 1, 2, 3
 """How weights reached the candidate, as told in `Up.detail`."""
+
+
+_COMPILERS = ("torch.export", "torch._dynamo", "torch._inductor.compile_fx")
+
+
+@dataclass(frozen=True, slots=True)
+class HelloOrder:
+    """Body of HELLO: what to do while nobody waits.
+
+    Attributes:
+        device: make the context of this GPU, which every candidate needs and takes time; empty for none.
+        compilers: import PyTorch's compiler, which takes seconds and which most candidates on a GPU need.
+    """
+
+    device: str = ""
+    compilers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +154,14 @@ class Stub:
     recorder: Recorder | None = None
     recorded: Callable[..., Any] | None = None
 
-    def hello(self, device: str | None) -> None:
-        """Be there; where a GPU is named, make its context, which every candidate needs and takes time."""
-        if device:
-            torch.zeros(1, device=device)
+    def hello(self, order: HelloOrder) -> None:
+        """Be there, and do what the order says ahead of time."""
+        if order.compilers:
+            for name in _COMPILERS:
+                with suppress(Exception):  # whoever needs it finds out, and says so
+                    importlib.import_module(name)
+        if order.device:
+            torch.zeros(1, device=order.device)
 
     def build(self, order: BuildOrder) -> None:
         """Import the candidate; extensions that it compiles inline are compiled here."""
