@@ -6,7 +6,7 @@ folder=$1
 shift
 cd "$(dirname "$0")/.."
 gpus=$(nvidia-smi --list-gpus | wc -l)
-each=$(($(nproc) / gpus))
+each=$(($(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc) / gpus))  # nproc believes OpenMP's variables
 work=$(mktemp -d)
 mkdir -p "$folder"
 for ((gpu = 0; gpu < gpus; gpu++)); do

@@ -13,6 +13,7 @@ from pike.evaluate import answers
 from pike.evaluate.bench import Bench
 from pike.evaluate.child.blank import Blank
 from pike.evaluate.child.donor import Donor, donate, packed, unpacked
+from pike.evaluate.lease import Lease
 from pike.evaluate.reference import Inputs, load
 from pike.evaluate.widened import widened
 
@@ -156,12 +157,16 @@ def test_memory_that_others_hold_is_no_reason_for_a_wider_budget():
 
 
 @pytest.mark.parametrize(("alone", "kind"), [(False, torch.OutOfMemoryError), (True, UserError)])
-def test_a_model_for_which_there_is_no_memory_is_its_tasks_fault_once_nobody_else_has_it(alone, kind):
+def test_a_model_for_which_there_is_no_memory_is_its_tasks_fault_once_nobody_else_has_it(alone, kind, tmp_path):
     source = (
         "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n"
         "        raise torch.OutOfMemoryError('CUDA out of memory.')\n"
         "def get_inputs():\n    return [torch.ones(2)]\ndef get_init_inputs():\n    return []\n"
     )
     task = Task("t", "t", TaskKind.SOURCE, source, "t.py")
-    with pytest.raises(kind, match="out of memory"):
-        Bench(task, torch.device("cpu"), EvaluateOptions(), alone)
+    lease = Lease("a device", tmp_path)
+    with (
+        pytest.raises(kind, match="out of memory"),
+        lease.throughout() if alone else lease.shared(),
+    ):
+        Bench(task, torch.device("cpu"), EvaluateOptions(), lease)

@@ -29,6 +29,7 @@ from pike.evaluate.child.stub import BuildOrder, LoadOrder
 from pike.evaluate.child.wire import Command
 from pike.evaluate.correctness import Expected
 from pike.evaluate.launch import Child, ChildPlan, folder_prefix
+from pike.evaluate.lease import Lease
 from pike.evaluate.reference import WEIGHTS_SEED, Inputs, load
 from pike.evaluate.refusal import Refused
 from pike.evaluate.regimes import neighbour
@@ -44,26 +45,41 @@ _MOST_PLACES, _MOST_PLACES_BYTES = 8, 256 << 20
 class Bench:
     """One task on one device under one precision."""
 
-    def __init__(self, task: Task, device: torch.device, options: EvaluateOptions, alone: bool = True) -> None:
+    def __init__(self, task: Task, device: torch.device, options: EvaluateOptions, lease: Lease) -> None:
+        """Make it ready.
+
+        Args:
+            task: the problem.
+            device: where.
+            options: the terms of the judge.
+            lease: held by whoever calls; the device is left to others for a moment while the child starts up.
+
+        Raises:
+            UserError: the task's own code fails.
+            InfraError, torch.OutOfMemoryError: there is no memory for it while others are at work.
+        """
         self.task = task
         self.device = device
-        self._alone = alone
+        self._lease = lease
+        self._ready = False
+        self._alone = lease.alone
         self.threads = options.threads
         self.folder = Path(tempfile.mkdtemp(prefix=folder_prefix()))
         child = Child(ChildPlan(BareProcess(), (), device.type == "cuda", trusted=True))  # starts up meanwhile
-        self.twin = Runner(child, device, Allowance(_REFERENCE_SECONDS))
+        self.twin = Runner(child, device, Allowance(_REFERENCE_SECONDS), self._make_way)
         try:
             self._reference = load(task)
             self._write_files()
             example = checked_example(task, self.draw)
             self.inputs = layout_of((example.args, example.kwargs))
             self.outputs, self.may_alias = self._measured(example)
-            self.answers = Answers(self._reference.model, device, options.precision, example, alone)
+            self.answers = Answers(self._reference.model, device, options.precision, example, self._alone)
             self._ready_twin()
         except BaseException:
             self.close()
             raise
         self._written: int | None = None
+        self._ready = True
 
     @property
     def model(self) -> nn.Module:
@@ -157,6 +173,19 @@ class Bench:
         """Kill the reference's child and remove the task's files."""
         self.twin.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _make_way(self) -> float:
+        """Stop the reference's child while somebody else times, and say for how many seconds; only while it starts up,
+        because later a candidate is near, which would go on."""
+        if self._ready or not self._lease.wanted():
+            return 0.0
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        self.twin.child.freeze()
+        try:
+            return self._lease.make_way()
+        finally:
+            self.twin.child.thaw()
 
     def _write_files(self) -> None:
         if self.task.kind is TaskKind.MODULE:

@@ -153,7 +153,7 @@ class Judge:
         if self._key != key or self._bench is None:
             self._put_away()
             with lease.shared():
-                self._bench = Bench(request.task, device, options, lease.alone)
+                self._bench = Bench(request.task, device, options, lease)
                 if options.lint:
                     refuse_trivial(self._bench)
                 devices.release_memory(device)
