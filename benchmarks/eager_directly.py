@@ -1,7 +1,7 @@
 """Eager times of whole suites without a judge: what the evaluator's own clock has to agree with.
 
-Run `PYTHONPATH=src python3 benchmarks/eager_directly.py level3-pike --out FILE` on a machine with a GPU. Two clocks, each
-the median of `--calls` calls after three that warm up, in milliseconds:
+Run `PYTHONPATH=src python3 benchmarks/eager_directly.py level3-pike --out FILE` on a machine with a GPU. Two clocks,
+each the median of `--calls` calls after three that warm up, in milliseconds:
 - `events`: CUDA events around the call behind a kernel that clears the L2 cache, as published figures are measured.
   While that kernel runs the host is ahead already, so that launching a small model is not seen.
 - `wall`: the host's clock from before the call until the device has finished it, which is what somebody waits.

@@ -48,6 +48,7 @@ from pike.engine.executors import OnStage
 from pike.engine.opponents import Batch, Notebook, device_facts, opponents_named, result_of_run
 from pike.engine.survey import place_of
 from pike.recipes import RecipeAgent
+from pike.recipes.compose import proposal
 from pike.recipes.explored import Explored, explore, problem_of
 from pike.report.published import read_published
 from pike.report.results import stem_of, suite_of
@@ -128,18 +129,21 @@ class SeatExecutor:
 
 @dataclass
 class Restrained:
-    """The recipe agent, until it has proposed so many candidates or its time is up."""
+    """The recipe agent, until it has proposed so many candidates or its time is up; what won before comes first."""
 
     agent: RecipeAgent
     left: int
     deadline: float
+    first: Proposal | None = None
 
     async def act(self, context: Context) -> Proposal:
-        if context.step.role is not Role.BRAINSTORM:
-            if self.left <= 0 or time.monotonic() > self.deadline:
-                return Proposal(author="recipes", failure="as many as were asked for were tried", exhausted=True)
-            self.left -= 1
-        return await self.agent.act(context)
+        if context.step.role is Role.BRAINSTORM:
+            return await self.agent.act(context)
+        if self.left <= 0 or time.monotonic() > self.deadline:
+            return Proposal(author="recipes", failure="as many as were asked for were tried", exhausted=True)
+        self.left -= 1
+        first, self.first = self.first, None
+        return first or await self.agent.act(context)
 
 
 @dataclass(frozen=True)
@@ -154,6 +158,7 @@ class RecipesJob:
     candidates: int
     keep: Callable[[dict], None]
     explored: Explored | None
+    earlier: Sequence[dict]
     expected_seconds: float
 
     def results(self, seat: Seat) -> Iterator[Result]:
@@ -167,7 +172,10 @@ class RecipesJob:
             self.task.id, StrategyConfig("recipes"), evaluate=place.options,
             engine=EngineConfig(concurrency=1, judges=1, finalists=1),
         )  # fmt: skip
-        agent = Restrained(RecipeAgent(self.explore), self.candidates, began + 60.0 * self.minutes)
+        known = self.untried()
+        best = max(self.speeds().items(), key=lambda one: one[1], default=((), 0.0))
+        first = proposal(self.task, best[0], known.adapted) if best[1] and known.space.applies(best[0]) else None
+        agent = Restrained(RecipeAgent(lambda: known), self.candidates, began + 60.0 * self.minutes, first)
         wiring = Wiring(SeatExecutor(seat, place.device), load=None, agents=dict.fromkeys(Role, agent),
                         handle_signals=False)  # fmt: skip
         with tempfile.TemporaryDirectory(prefix="pike-suite-") as folder:
@@ -180,6 +188,17 @@ class RecipesJob:
         if seat.stopped and not found.finished:
             raise OutOfTime
         return result_of_run(blank, found, source, seconds)
+
+    def speeds(self) -> dict[tuple[str, ...], float]:
+        """What earlier searches found, by composition; 0 where it was refused."""
+        trails = [one for search in self.earlier for one in search["trail"] if one["status"] != "infra-error"]
+        return {tuple(one["recipes"]): one["speedup"] or 0.0 for one in trails}
+
+    def untried(self) -> Explored:
+        """What is known about the problem, without the compositions that earlier searches tried."""
+        found = self.explore()
+        found.space.ranked = tuple(names for names in found.space.ranked if names not in self.speeds())
+        return found
 
     def explore(self) -> Explored:
         if self.explored is not None:
@@ -247,18 +266,21 @@ class WinnerJob:
         yield replace(measured, original=not faster)
 
 
+def searches_in(paths: Sequence[Path]) -> dict[tuple[str, str], list[dict]]:
+    """Earlier searches by task and precision."""
+    found: dict[tuple[str, str], list[dict]] = {}
+    for search in (json.loads(text) for path in paths for text in path.read_text().splitlines()):
+        found.setdefault((search["task"], search["precision"]), []).append(search)
+    return found
+
+
 def winners_in(paths: Sequence[Path]) -> dict[tuple[str, str], dict]:
     """What searches found, by task and precision: of several searches what was fastest in its own."""
 
     def speed(search: dict) -> float:
         return max((one["speedup"] or 0.0 for one in search["trail"]), default=0.0) if search["best"] else 0.0
 
-    found: dict[tuple[str, str], dict] = {}
-    for search in (json.loads(text) for path in paths for text in path.read_text().splitlines()):
-        cell = search["task"], search["precision"]
-        if cell not in found or speed(search) > speed(found[cell]):
-            found[cell] = search
-    return found
+    return {cell: max(searches, key=speed) for cell, searches in searches_in(paths).items()}
 
 
 def blank_for(task: Task, precision: Precision, notebook: Notebook) -> Result:
@@ -314,7 +336,7 @@ class Stage:
 def stages(given: argparse.Namespace, notebook: Notebook, is_cuda: bool, keep: Callable) -> list[Stage]:
     """Everything there is to do, the most valuable first."""
     found, winners = [], winners_in(given.winners)
-    known = explorations(given.explored, notebook.place.device)
+    known, earlier = explorations(given.explored, notebook.place.device), searches_in(given.known)
     for target in given.targets:
         tasks = part_of(tasks_named([target]), given.part)
         if not tasks:
@@ -336,7 +358,15 @@ def stages(given: argparse.Namespace, notebook: Notebook, is_cuda: bool, keep: C
                     seconds = TASK_SECONDS + given.candidates * (15.0 + operators / 10.0) + FINAL_SECONDS
                     jobs.append(
                         RecipesJob(
-                            task, precision, notebook, given.recipe_minutes, given.candidates, keep, explored, seconds
+                            task,
+                            precision,
+                            notebook,
+                            given.recipe_minutes,
+                            given.candidates,
+                            keep,
+                            explored,
+                            earlier.get((task.id, precision.value), []),
+                            seconds,
                         )
                     )
                 jobs += [] if given.all_recipes_first else baseline_jobs([task], precision, first, notebook, is_cuda)
@@ -450,6 +480,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--no-recipes", action="store_true")
     parser.add_argument("--candidates", type=int, default=3, help="the most of one search over recipes")
     parser.add_argument("--recipe-minutes", type=float, default=3.0, help="after which a search begins no candidate")
+    parser.add_argument("--known", type=Path, nargs="*", default=[], help="trails: what won is tried first, then new")
     parser.add_argument("--explored", type=Path, nargs="*", default=[], help="what explore_recipes.py wrote")
     parser.add_argument("--all-recipes-first", action="store_true", help="max-autotune after all searches")
     parser.add_argument("--seats", type=int, default=0, help="by default five of eight cores, at most 10")

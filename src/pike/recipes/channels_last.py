@@ -76,6 +76,6 @@ RECIPE = Recipe(
     channels_last,
     declines,
     prior_cpu=0.05,
-    prior_cuda=0.1,
+    prior_cuda=0.02,  # inductor lays convolutional networks out that way by itself
     blamed_for=("channels_last", "memory format", "memory_format", "view size is not compatible"),
 )

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from pike.recipes.cuda_graph import copies_are_small
+from pike.recipes.measured_kernels import too_many_shapes
 from pike.recipes.outputs import FreshOutputs
 from pike.recipes.recipe import Problem, Recipe, Stage
 
@@ -20,8 +21,8 @@ def max_autotune(model: torch.nn.Module) -> Any:
 
 
 def declines(problem: Problem) -> str:
-    """Declines without a compiler."""
-    return problem.compiler
+    """Declines without a compiler, and where measuring would take too long."""
+    return problem.compiler or (too_many_shapes(problem) if problem.facts.is_cuda else "")
 
 
 RECIPE = Recipe(

@@ -17,9 +17,13 @@ from pike.recipes.graph import calls, example_of
 from pike.recipes.precision import PRODUCTS
 from pike.recipes.recipe import Problem, Recipe, Stage
 
-SECONDS_PER_SHAPE = 4.0
-"""A guess of what measuring the kernels of one shape takes: first calls in the mode max-autotune took 30 s for three
-shapes and 57 s for GoogLeNet's module on an H200 beside other judges (benchmarks/trials)."""
+SECONDS_PER_SHAPE, SECONDS_PER_GROUPED_SHAPE = 7.5, 60.0
+"""What measuring the kernels of one shape takes on an H200 beside nine other judges: first calls in the mode
+max-autotune took 151 s for ResNet-18's 20 shapes. Inductor's own kernels are so slow on depthwise convolutions that
+networks with many of them were not ready within 240 s (benchmarks/trials/h200-x2-2026-11-22)."""
+
+_CHANNELS = 8
+"""The libraries' convolutions on matrix units want multiples of so many channels; others they pad, or run slowly."""
 
 
 @contextlib.contextmanager
@@ -38,19 +42,36 @@ def declines(problem: Problem) -> str:
 
 def too_many_shapes(problem: Problem) -> str:
     """Why measuring would not be over within half of the judge's limit, empty where it would."""
-    count = len(shapes_to_measure(problem))
-    if count * SECONDS_PER_SHAPE <= problem.options.timeout_seconds / 2:
+    nodes = shapes_to_measure(problem).values()
+    grouped = sum(_groups(node) > 1 for node in nodes)
+    seconds = (len(nodes) - grouped) * SECONDS_PER_SHAPE + grouped * SECONDS_PER_GROUPED_SHAPE
+    if seconds <= problem.options.timeout_seconds / 2:
         return ""
-    return f"measuring kernels for {count} shapes would take longer than half of the limit of the judge"
+    return f"measuring kernels for {len(nodes)} shapes would take longer than half of the limit of the judge"
 
 
-def shapes_to_measure(problem: Problem) -> set[Any]:
-    """The distinct matrix products and convolutions of a model."""
+def shapes_to_measure(problem: Problem) -> dict[Any, torch.fx.Node]:
+    """One each of the distinct matrix products and convolutions of a model."""
     nodes = [node for node in problem.graph.graph.nodes if calls(node, *PRODUCTS)] if problem.graph else []
     return {
-        (str(node.target), *(tuple(getattr(example_of(source), "shape", ())) for source in node.all_input_nodes))
+        (str(node.target), *(tuple(getattr(example_of(source), "shape", ())) for source in node.all_input_nodes)): node
         for node in nodes
     }
+
+
+def odd_channels(problem: Problem) -> float:
+    """More is expected of a convolution whose channels the libraries do not like."""
+    convs = [node for node in shapes_to_measure(problem).values() if _groups(node) == 1]
+    odd = sum(any(size % _CHANNELS for size in example_of(node.all_input_nodes[1]).shape[:2]) for node in convs)
+    return 0.4 * odd / max(len(convs), 1)
+
+
+def _groups(node: torch.fx.Node) -> int:
+    """Of a convolution; 0 for anything else."""
+    if not calls(node, "conv1d", "conv2d", "conv3d"):
+        return 0
+    groups: Any = node.kwargs.get("groups", node.args[6] if len(node.args) > 6 else 1)
+    return int(groups)
 
 
 RECIPE = Recipe(
@@ -60,6 +81,7 @@ RECIPE = Recipe(
     measured_kernels,
     declines,
     needs=frozenset({"compile", "inductor", "compiled_graph", "reduce_overhead"}),
-    prior_cuda=-0.02,
+    prior_cuda=-0.1,
+    suits=odd_channels,
     blamed_for=("autotune", "timeout", "timed out"),
 )
