@@ -66,10 +66,10 @@ def test_a_frozen_spare_does_not_run_until_it_is_thawed(nursery):
             return sum(int(ticks) for ticks in file.read().rpartition(")")[2].split()[11:13])
 
     nursery.prepare(PLAN)
-    nursery.freeze()
+    nursery.stand_still(True)
     time.sleep(0.2)  # until every thread has stopped
     before = used()
     time.sleep(0.5)
     assert used() == before
-    nursery.thaw()
+    nursery.stand_still(False)
     assert greets(nursery.take(PLAN))

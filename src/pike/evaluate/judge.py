@@ -68,7 +68,7 @@ class Judge:
         device = devices.resolve(options.device)
         known = devices.facts(device, options.threads)
         level = choose(options.sandbox, device.type == "cuda")
-        lease = Lease(devices.machine_name(device))
+        lease = Lease(devices.machine_name(device), hush=self._nursery.stand_still)
 
         def tried(request: EvaluationRequest) -> Evaluation:
             trial = Trial(request, device, level, self._nursery, on_stage, lease)

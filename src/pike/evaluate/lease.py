@@ -12,7 +12,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -25,12 +25,23 @@ starves the other."""
 class Lease:
     """The lease of one device on this machine, held at most once at a time by this object."""
 
-    def __init__(self, device: str, folder: Path | None = None) -> None:
+    def __init__(
+        self, device: str, folder: Path | None = None, hush: Callable[[bool], None] = lambda _still: None
+    ) -> None:
+        """The lease of a device, not held yet.
+
+        Args:
+            device: its name on this machine.
+            folder: where the locks lie.
+            hush: told True before somebody else is waited for, and False when that is over: what may stand still
+                meanwhile does, because the other may be timing.
+        """
         place = folder or Path(tempfile.gettempdir()) / f"pike-leases-{os.getuid()}"
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         name = re.sub(r"[^A-Za-z0-9]+", "-", device)
         self._gate = place / f"{name}.gate"
         self._body = place / f"{name}.body"
+        self._hush = hush
         self._shared: IO[str] | None = None
         self.alone = False
         """Whether nobody else may be at work, whatever is done now."""
@@ -77,11 +88,7 @@ class Lease:
         if self._shared is None or time.monotonic() - self._since < _SLICE_SECONDS:
             return False
         with open(self._gate, "a") as gate:
-            try:
-                fcntl.flock(gate, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-        return False
+            return not _at_once(gate, fcntl.LOCK_SH)
 
     def make_way(self) -> float:
         """Let go of a shared lease and take it again behind whoever waits; returns the seconds until then."""
@@ -94,7 +101,21 @@ class Lease:
     def _take(self, body: IO[str], kind: int) -> None:
         started = time.monotonic()
         with open(self._gate, "a") as gate:
-            fcntl.flock(gate, fcntl.LOCK_EX)
-            fcntl.flock(body, kind)
+            if not (_at_once(gate, fcntl.LOCK_EX) and _at_once(body, kind)):
+                self._hush(True)
+                try:
+                    fcntl.flock(gate, fcntl.LOCK_EX)
+                    fcntl.flock(body, kind)
+                finally:
+                    self._hush(False)
         self._since = time.monotonic()
         self.waited_seconds += self._since - started
+
+
+def _at_once(file: IO[str], kind: int) -> bool:
+    """Whether a lock could be had without waiting."""
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

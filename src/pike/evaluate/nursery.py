@@ -71,14 +71,11 @@ class Nursery:
         except (WireClosed, WireTimeout, WireViolation):
             self.give_up()
 
-    def freeze(self) -> None:
-        """Stop the spare while something is timed elsewhere."""
-        if self._spare:
+    def stand_still(self, still: bool) -> None:
+        """Stop the spare while something is timed, or let it go on."""
+        if self._spare and still:
             self._spare[1].freeze()
-
-    def thaw(self) -> None:
-        """Let the spare go on."""
-        if self._spare:
+        elif self._spare:
             self._spare[1].thaw()
 
     def take_back(self, keep: bool) -> None:

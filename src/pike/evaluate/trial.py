@@ -174,7 +174,11 @@ class Trial:
         cpus = cores.share(self._options.threads, self.device.index or 0)
         with self._stage(Stage.TIME), self.lease.exclusive(), cores.keeping(cpus, bench.twin, bout.runner):
             watch = Stopwatch(Sides(bench.twin, bout.runner, bench.draw, reader_of(self.device)), plan)
-            timing = watch.measure()
+            self._nursery.stand_still(True)
+            try:
+                timing = watch.measure()
+            finally:
+                self._nursery.stand_still(False)
             with standing_still(bout.runner):
                 look = bout.roofline.look(timing, bench.need, self._options.tolerance)
         with self._stage(Stage.RECHECK), self.lease.shared():
@@ -237,11 +241,9 @@ class Trial:
         if self._runner is None or not self.lease.wanted():
             return 0.0
         self._runner.child.freeze()
-        self._nursery.freeze()
         try:
             return self.lease.make_way()
         finally:
-            self._nursery.thaw()
             self._runner.child.thaw()
 
     def _own_clock(self) -> float:
