@@ -5,19 +5,29 @@ each the median of `--calls` calls after three that warm up, in milliseconds:
 - `events`: CUDA events around the call behind a kernel that clears the L2 cache, as published figures are measured.
   While that kernel runs the host is ahead already, so that launching a small model is not seen.
 - `wall`: the host's clock from before the call until the device has finished it, which is what somebody waits.
+
+`--beside RESULTS.jsonl` measures nothing: it shows what FILE holds beside the judge's eager times in RESULTS.jsonl and
+beside the published ones, with the clamped geomean of each contender over each of the three.
 """
 
 import argparse
 import json
 import statistics
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
 from pike.api.opponents import tasks_named
+from pike.core.results import Result
 from pike.core.task import Task
 from pike.evaluate.reference import load
+from pike.report.published import read_published
+from pike.report.results import stem_of, suite_of
+from pike.store import read_results
+
+PUBLISHED = Path(__file__).resolve().parent / "published"
 
 
 def measured(task: Task, device: torch.device, most: int, seconds: float) -> dict[str, object]:
@@ -51,13 +61,38 @@ def measured(task: Task, device: torch.device, most: int, seconds: float) -> dic
             "calls": len(wall)}  # fmt: skip
 
 
+def show_beside(direct: dict[str, dict], results: Sequence[Result]) -> None:
+    """The judge's eager times beside the direct ones and the published ones, and every contender over each."""
+    published = read_published(PUBLISHED, tuple({suite_of(result.task) for result in results}))
+    ratios: dict[str, dict[str, list[float]]] = {}
+    for result in results:
+        timing, times = result.evaluation and result.evaluation.timing, published.times_of(suite_of(result.task))
+        known = direct.get(result.task)
+        if not timing or not known or not times:
+            continue
+        judged, wall, others = timing.reference_ms, known["wall_ms"], times.eager_ms(stem_of(result.task))
+        words = f"judged {judged:8.4f}  direct {wall:8.4f}  ratio {judged / wall:5.2f}  published {others:8.4f}"
+        print(f"{result.task:<40} {result.contender.name:<24} {words}")
+        for clock, eager in (("judged", judged), ("direct", wall), ("published", others)):
+            cells = ratios.setdefault(result.contender.name, {}).setdefault(clock, [])
+            cells.append(max(1.0, eager / timing.candidate_ms if clock != "judged" else timing.speedup))
+    for name, clocks in ratios.items():
+        means = (f"{clock} eager {statistics.geometric_mean(found):.2f}x" for clock, found in clocks.items())
+        print(f"{name}, {len(clocks['judged'])} tasks, clamped: {', '.join(means)}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("targets", nargs="+")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--calls", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=0.6, help="the most for one task, if five calls fit")
+    parser.add_argument("--beside", type=Path, help="results of a judge")
     given = parser.parse_args()
+    if given.beside:
+        known = [json.loads(text) for text in given.out.read_text().splitlines()]
+        show_beside({one["task"]: one for one in known}, read_results([given.beside]))
+        return
     device = torch.device("cuda")
     place = {"device": torch.cuda.get_device_name(device), "torch": torch.__version__}
     with given.out.open("a") as file:

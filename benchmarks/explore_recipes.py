@@ -44,7 +44,7 @@ def explored(task: Task, precisions: list[Precision], facts: DeviceFacts, timeou
                 "torch": torch.__version__.partition("+")[0],
                 "operators": sum(node.op == "call_function" for node in nodes),
                 "seconds": round(time.monotonic() - began, 1),
-                "explored": {"declined": known.declined, "gains": known.gains, "adapted": encode(known.adapted)},
+                "explored": known.record,
             }
         )
     return found

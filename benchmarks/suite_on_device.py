@@ -4,12 +4,14 @@ Run `PYTHONPATH=src python3 benchmarks/suite_on_device.py --out FOLDER --minutes
 and again until nothing is left; it needs torch, numpy, typer, rich, jinja2 and cloudpickle. Several judges build side
 by side and time alone. Every result is appended to FOLDER/results-DATE.jsonl as soon as it is there, what a search over
 recipes tried to FOLDER/trails-DATE.jsonl; what FOLDER and `--have` hold already is not measured again. The most
-valuable results come first: recipes and max-autotune on the first suite, then the other baselines, then the next suite
-(`--together`: all baselines of a task in one go, which saves preparing it twice). `--dry-run` prints the plan with the
-time that it should take.
+valuable results come first: recipes and max-autotune on each task of the first suite, then the other baselines, then
+the next suite. `--together` takes all baselines of a task in one go, `--all-recipes-first` none of them before all
+searches are over. `--dry-run` prints the plan with the time that it should take.
 
-`--winners FOLDER/trails-DATE.jsonl` measures what searches found again instead of searching: with few seats nothing
-but what is timed is at work, and models of many small kernels are timed as on a quiet machine.
+A search begins at once where `benchmarks/explore_recipes.py` explored its task elsewhere (`--explored`), and with what
+won before where there are trails of earlier searches (`--known`). `--winners FOLDER/trails-DATE.jsonl` measures what
+they found again instead of searching: with few seats nothing but what is timed is at work, and models of many small
+kernels are timed as on a quiet machine.
 
 On a machine with several GPUs, `benchmarks/on_every_gpu.sh FOLDER [options]` runs one such program for each.
 
@@ -18,38 +20,27 @@ every task at full size (FOLDER/lint-DATE.jsonl). Tasks may be named in place of
 """
 
 import argparse
-import asyncio
 import importlib.util
 import json
 import os
 import shlex
-import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from suite_jobs import Cell, LintJob, RecipesJob, WinnerJob, blank_for, explorations, searches_in, winners_in
+
 from pike.api.opponents import tasks_named
-from pike.core.agent import Context, Proposal
-from pike.core.codec import decode
-from pike.core.config import EngineConfig, RunConfig, StrategyConfig
-from pike.core.device import DeviceFacts
-from pike.core.evaluation import Effort, EvaluateOptions, Evaluation, EvaluationRequest, Precision, Status
-from pike.core.results import Contender, ContenderKind, Provenance, Result, digest, trimmed
-from pike.core.step import Role
+from pike.core.config import EngineConfig, RunConfig
+from pike.core.evaluation import Effort, EvaluateOptions, Precision
+from pike.core.results import Provenance, Result, digest
 from pike.core.task import Task
-from pike.engine import Wiring, originals, start
-from pike.engine.contest import Contest, Job, OutOfTime, Seat
-from pike.engine.executors import OnStage
-from pike.engine.opponents import Batch, Notebook, device_facts, opponents_named, result_of_run
+from pike.engine.contest import Contest, Job
+from pike.engine.opponents import Batch, Notebook, device_facts, opponents_named
 from pike.engine.survey import place_of
-from pike.recipes import RecipeAgent
-from pike.recipes.compose import proposal
-from pike.recipes.explored import Explored, explore, problem_of
 from pike.report.published import read_published
 from pike.report.results import stem_of, suite_of
 from pike.store import ResultLines, read_results
@@ -60,7 +51,6 @@ PRECISIONS = {"level3-pike": "half,tf32,same", "level5": "same,half"}
 FIRST = ("compile:max-autotune",)
 OTHERS = ("cuda-graph", "compile:reduce-overhead", "compile", "tensorrt", "eager")
 ON_CPU = ("eager", "compile")
-RECIPES = Contender("recipes", ContenderKind.RECIPES)
 
 # What things take on one H100, for the plan: 0.8 s alone for each candidate and 5 to 8 s until a child has started were
 # measured (docs/log.md, evaluations_per_hour); how long compilers take there is a guess between 15 and 40 s, and half
@@ -70,251 +60,7 @@ BUILD_SECONDS = {
     "eager": 0.0, "cuda-graph": 2.0, "compile": 25.0, "compile:reduce-overhead": 25.0, "compile:max-autotune": 45.0,
     "compile:max-autotune-no-cudagraphs": 45.0, "tensorrt": 60.0 if importlib.util.find_spec("torch_tensorrt") else 0.0,
 }  # fmt: skip
-FINAL_SECONDS, GRACE_SECONDS = 15.0, 8.0
-
-
-@dataclass(frozen=True)
-class Command:
-    """A program that one seat runs, and that dies with the slice."""
-
-    words: list[str]
-    seat: Seat
-    on_gpu: bool = False
-
-    def run(self) -> subprocess.CompletedProcess[str]:
-        paths = [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
-        if self.on_gpu:  # capturing models on the host must not stand in the way of what is timed
-            environment.setdefault("OMP_NUM_THREADS", "2")
-        process = subprocess.Popen(
-            self.words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
-            start_new_session=True,
-        )  # fmt: skip
-        self.seat.guard(lambda: end(process))
-        try:
-            out, err = process.communicate()
-        finally:
-            self.seat.guard(None)
-        if self.seat.stopped:
-            raise OutOfTime
-        return subprocess.CompletedProcess(self.words, process.returncode, out, err)
-
-
-def end(process: subprocess.Popen[str]) -> None:
-    """Ask a program to end, so that it takes its judges along, and insist after a moment."""
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-        threading.Timer(GRACE_SECONDS, lambda: process.poll() is None and process.kill()).start()
-
-
-@dataclass(frozen=True)
-class SeatExecutor:
-    """A seat's judge, as a run's executor: it has prepared the task for whoever comes next."""
-
-    seat: Seat
-    known: DeviceFacts
-
-    async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
-        try:
-            return await asyncio.to_thread(self.seat.evaluate, request)
-        except OutOfTime:
-            return Evaluation(Status.INFRA_ERROR, "the slice is over")
-
-    async def facts(self, device: str) -> DeviceFacts:
-        return self.known
-
-    async def aclose(self) -> None:
-        """Nothing: the seat goes on."""
-
-
-@dataclass
-class Restrained:
-    """The recipe agent, until it has proposed so many candidates or its time is up; what won before comes first."""
-
-    agent: RecipeAgent
-    left: int
-    deadline: float
-    first: Proposal | None = None
-
-    async def act(self, context: Context) -> Proposal:
-        if context.step.role is Role.BRAINSTORM:
-            return await self.agent.act(context)
-        if self.left <= 0 or time.monotonic() > self.deadline:
-            return Proposal(author="recipes", failure="as many as were asked for were tried", exhausted=True)
-        self.left -= 1
-        first, self.first = self.first, None
-        return first or await self.agent.act(context)
-
-
-@dataclass(frozen=True)
-class RecipesJob:
-    """A search over recipes on one task at one precision, as `pike optimize --strategy recipes` does it, but with the
-    seat's judge; what it tried goes to a file."""
-
-    task: Task
-    precision: Precision
-    notebook: Notebook
-    minutes: float
-    candidates: int
-    keep: Callable[[dict], None]
-    explored: Explored | None
-    earlier: Sequence[dict]
-    expected_seconds: float
-
-    def results(self, seat: Seat) -> Iterator[Result]:
-        blank = blank_for(self.task, self.precision, self.notebook)
-        known = self.notebook.earlier(blank)
-        yield known if known is not None else self.measured(seat, blank)
-
-    def measured(self, seat: Seat, blank: Result) -> Result:
-        place, began = blank.provenance, time.monotonic()
-        config = RunConfig(
-            self.task.id, StrategyConfig("recipes"), evaluate=place.options,
-            engine=EngineConfig(concurrency=1, judges=1, finalists=1),
-        )  # fmt: skip
-        known = self.untried()
-        best = max(self.speeds().items(), key=lambda one: one[1], default=((), 0.0))
-        first = proposal(self.task, best[0], known.adapted) if best[1] and known.space.applies(best[0]) else None
-        agent = Restrained(RecipeAgent(lambda: known), self.candidates, began + 60.0 * self.minutes, first)
-        wiring = Wiring(SeatExecutor(seat, place.device), load=None, agents=dict.fromkeys(Role, agent),
-                        handle_signals=False)  # fmt: skip
-        with tempfile.TemporaryDirectory(prefix="pike-suite-") as folder:
-            found = asyncio.run(start(self.task, config, Path(folder) / "run", wiring))
-        seconds, source = time.monotonic() - began, found.best.source if found.best else ""
-        flat = found.flat()
-        tried = {name: flat[name] for name in ("trail", "declined", "counts", "notes", "stopped")}
-        tried |= {"declined": agent.agent.declined(), "seconds": round(seconds, 1)}
-        self.keep({"task": self.task.id, "precision": self.precision.value, **tried, "best": source})
-        if seat.stopped and not found.finished:
-            raise OutOfTime
-        return result_of_run(blank, found, source, seconds)
-
-    def speeds(self) -> dict[tuple[str, ...], float]:
-        """What earlier searches found, by composition; 0 where it was refused."""
-        trails = [one for search in self.earlier for one in search["trail"] if one["status"] != "infra-error"]
-        return {tuple(one["recipes"]): one["speedup"] or 0.0 for one in trails}
-
-    def untried(self) -> Explored:
-        """What is known about the problem, without the compositions that earlier searches tried."""
-        found = self.explore()
-        found.space.ranked = tuple(names for names in found.space.ranked if names not in self.speeds())
-        return found
-
-    def explore(self) -> Explored:
-        if self.explored is not None:
-            return self.explored
-        place = self.notebook.begin(self.task, self.precision, RECIPES).provenance
-        return explore(problem_of(originals.load(self.task).reference, place.device, place.options))
-
-
-def explorations(paths: Sequence[Path], facts: DeviceFacts) -> dict[tuple[str, str, str], tuple[Explored, int]]:
-    """What `explore_recipes.py` found out for this device and this PyTorch: with the number of operators, by task, its
-    digest and precision."""
-    version = dict(facts.versions)["torch"].partition("+")[0]
-    found = {}
-    for known in (json.loads(text) for path in paths for text in path.read_text().splitlines()):
-        if (known["device"], known["torch"]) == (facts.name, version):
-            key = known["task"], known["task_digest"], known["precision"]
-            found[key] = decode(Explored, known["explored"]), known["operators"]
-    return found
-
-
-@dataclass(frozen=True)
-class Cell:
-    """Everything about one task at one precision, one after the other, so that the judge prepares the task once."""
-
-    jobs: tuple[Job, ...]
-
-    @property
-    def expected_seconds(self) -> float:
-        """Of what comes first: results are kept one by one."""
-        return self.jobs[0].expected_seconds
-
-    @property
-    def all_seconds(self) -> float:
-        return sum(job.expected_seconds for job in self.jobs)
-
-    def results(self, seat: Seat) -> Iterator[Result]:
-        for job in self.jobs:
-            yield from job.results(seat)
-
-
-@dataclass(frozen=True)
-class WinnerJob:
-    """What an earlier search found, measured again as thoroughly as any finalist."""
-
-    task: Task
-    precision: Precision
-    notebook: Notebook
-    found: dict
-    expected_seconds: float = 45.0
-
-    def results(self, seat: Seat) -> Iterator[Result]:
-        blank = blank_for(self.task, self.precision, self.notebook)
-        source, tried = self.found["best"], self.found["trail"]
-        blank = replace(blank, candidate_digest=digest(source) if source else "", candidates=len(tried))
-        if not source:
-            yield replace(blank, original=True, missing="")
-            return
-        began = time.monotonic()
-        request = EvaluationRequest(self.task, source, blank.provenance.options, Effort.FINAL)
-        evaluation = trimmed(seat.evaluate(request))
-        best = max((one for one in tried if one["speedup"]), key=lambda one: one["speedup"])
-        faster = evaluation.timing is not None and evaluation.timing.faster
-        recipes, seconds = tuple(best["recipes"]) if faster else (), round(time.monotonic() - began, 3)
-        measured = replace(blank, evaluation=evaluation, missing="", recipes=recipes, seconds=seconds)
-        yield replace(measured, original=not faster)
-
-
-def searches_in(paths: Sequence[Path]) -> dict[tuple[str, str], list[dict]]:
-    """Earlier searches by task and precision."""
-    found: dict[tuple[str, str], list[dict]] = {}
-    for search in (json.loads(text) for path in paths for text in path.read_text().splitlines()):
-        found.setdefault((search["task"], search["precision"]), []).append(search)
-    return found
-
-
-def winners_in(paths: Sequence[Path]) -> dict[tuple[str, str], dict]:
-    """What searches found, by task and precision: of several searches what was fastest in its own."""
-
-    def speed(search: dict) -> float:
-        return max((one["speedup"] or 0.0 for one in search["trail"]), default=0.0) if search["best"] else 0.0
-
-    return {cell: max(searches, key=speed) for cell, searches in searches_in(paths).items()}
-
-
-def blank_for(task: Task, precision: Precision, notebook: Notebook) -> Result:
-    """The record of a search that was not made yet: its winner is measured as thoroughly as any run's."""
-    blank = notebook.begin(task, precision, RECIPES)
-    return replace(blank, provenance=replace(blank.provenance, effort=Effort.FINAL, shared_caches=False))
-
-
-@dataclass(frozen=True)
-class LintJob:
-    """Trivial answers on one task at full size; the report goes to a file of its own."""
-
-    task: Task
-    precision: Precision
-    device: str
-    keep: Callable[[dict], None]
-    expected_seconds: float = 30.0
-
-    def results(self, seat: Seat) -> Iterator[Result]:
-        words = [sys.executable, "-m", "pike", "tasks", "--lint", self.task.id, "--device", self.device]
-        began = time.monotonic()
-        words += ["--precision", self.precision.value, "--json"]
-        done = Command(words, seat, self.device.startswith("cuda")).run()
-        try:
-            found = json.loads(done.stdout.strip().splitlines()[-1])
-        except (json.JSONDecodeError, IndexError):
-            found = {"error": done.stderr[-500:]}
-        found |= {
-            "task": self.task.id,
-            "precision": self.precision.value,
-            "seconds": round(time.monotonic() - began, 1),
-        }
-        self.keep(found)
-        yield from ()
+FINAL_SECONDS, CANDIDATE_SECONDS, OPERATOR_SECONDS = 15.0, 15.0, 0.1
 
 
 @dataclass(frozen=True)
@@ -335,8 +81,8 @@ class Stage:
 
 def stages(given: argparse.Namespace, notebook: Notebook, is_cuda: bool, keep: Callable) -> list[Stage]:
     """Everything there is to do, the most valuable first."""
-    found, winners = [], winners_in(given.winners)
-    known, earlier = explorations(given.explored, notebook.place.device), searches_in(given.known)
+    found, first_jobs = [], first_jobs_of(given, notebook, keep)
+    first, others = chosen(given, is_cuda)
     for target in given.targets:
         tasks = part_of(tasks_named([target]), given.part)
         if not tasks:
@@ -345,41 +91,45 @@ def stages(given: argparse.Namespace, notebook: Notebook, is_cuda: bool, keep: C
         if given.eager_only:
             found.append(baseline_stage(tasks, Precision.SAME, ("eager",), notebook, is_cuda))
             continue
-        first, others = chosen(given, is_cuda)
         for precision in precisions:
-            cells = []
-            for task in tasks:
-                explored, operators = known.get((task.id, digest(task.source), precision.value), (None, 0))
-                jobs: list[Job] = []
-                if winners:
-                    one = winners.get((task.id, precision.value))
-                    jobs += [WinnerJob(task, precision, notebook, one)] if one else []
-                elif not given.no_recipes and notebook.earlier(blank_for(task, precision, notebook)) is None:
-                    seconds = TASK_SECONDS + given.candidates * (15.0 + operators / 10.0) + FINAL_SECONDS
-                    jobs.append(
-                        RecipesJob(
-                            task,
-                            precision,
-                            notebook,
-                            given.recipe_minutes,
-                            given.candidates,
-                            keep,
-                            explored,
-                            earlier.get((task.id, precision.value), []),
-                            seconds,
-                        )
-                    )
-                jobs += [] if given.all_recipes_first else baseline_jobs([task], precision, first, notebook, is_cuda)
-                cells += [Cell(tuple(jobs))] if jobs else []
-            cells.sort(key=lambda cell: -cell.all_seconds)  # what takes longest must not be what is begun last
-            alone = given.candidates * ALONE_SECONDS + given.timing_seconds + len(first) * ALONE_SECONDS
-            found.append(
-                Stage(f"recipes, {', '.join(first)} on {target}, {precision.value}", cells, alone * len(cells))
-            )
+            together = () if given.all_recipes_first else first
+            cells = [
+                Cell((*first_jobs(task, precision), *baseline_jobs([task], precision, together, notebook, is_cuda)))
+                for task in tasks
+            ]
+            cells = sorted(
+                (cell for cell in cells if cell.jobs), key=lambda cell: -cell.all_seconds
+            )  # no long one last
+            alone = given.candidates * ALONE_SECONDS + given.timing_seconds + len(together) * ALONE_SECONDS
+            title = f"{', '.join(('recipes', *together))} on {target}, {precision.value}"
+            found.append(Stage(title, cells, alone * len(cells)))
             if given.all_recipes_first:
                 found.append(baseline_stage(tasks, precision, first, notebook, is_cuda))
         found += [baseline_stage(tasks, precision, others, notebook, is_cuda) for precision in precisions]
     return [stage for stage in found if stage.jobs]
+
+
+def first_jobs_of(
+    given: argparse.Namespace, notebook: Notebook, keep: Callable
+) -> Callable[[Task, Precision], Sequence[Job]]:
+    """What is done about recipes on a task: nothing, the winner of an earlier search measured again, or a search."""
+    winners, earlier = winners_in(given.winners), searches_in(given.known)
+    explored = explorations(given.explored, notebook.place.device)
+
+    def jobs(task: Task, precision: Precision) -> Sequence[Job]:
+        if given.winners:
+            won = winners.get((task.id, precision.value))
+            return [WinnerJob(task, precision, notebook, won)] if won else []
+        if given.no_recipes or notebook.earlier(blank_for(task, precision, notebook)) is not None:
+            return []
+        known, operators = explored.get((task.id, digest(task.source), precision.value), (None, 0))
+        seconds = TASK_SECONDS + given.candidates * (CANDIDATE_SECONDS + OPERATOR_SECONDS * operators) + FINAL_SECONDS
+        tried = earlier.get((task.id, precision.value), [])
+        return [
+            RecipesJob(task, precision, notebook, given.recipe_minutes, given.candidates, keep, known, tried, seconds)
+        ]
+
+    return jobs
 
 
 def part_of(tasks: Sequence[Task], part: str) -> Sequence[Task]:

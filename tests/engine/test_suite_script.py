@@ -6,6 +6,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,39 +16,18 @@ from typing import Any, ClassVar
 import pytest
 
 from pike import store
-from pike.core.budget import Budget, Spend
+from pike.api.opponents import tasks_named
 from pike.core.device import DeviceFacts
-from pike.core.evaluation import Effort, Evaluation, EvaluationRequest, Status, Timing
-from pike.core.results import ContenderKind, Result
-from pike.core.step import Candidate
-from pike.engine import RunResult, contest
+from pike.core.errors import InfraError
+from pike.core.evaluation import Effort, Evaluation, EvaluationRequest, Status
+from pike.core.results import ContenderKind, Result, digest
+from pike.engine import contest
 from pike.engine.executors.instant import instant_verdict
-from pike.engine.ledger import Uncertain
+from pike.recipes.registry import BY_NAME
 
 ROOT = Path(__file__).resolve().parents[2]
-H100 = DeviceFacts("cuda:0", "NVIDIA H100 80GB HBM3", versions=(("torch", "2.11"),))
-
-
-RUN = RunResult(
-    "t",
-    "t",
-    "runs/t",
-    "recipes",
-    (),
-    True,
-    "hours",
-    None,
-    None,
-    (),
-    Spend(),
-    Uncertain(),
-    Budget(),
-    (),
-    7,
-    1,
-    9.0,
-    H100,
-    "0",
+H100 = DeviceFacts(
+    "cuda:0", "NVIDIA H100 80GB HBM3", capability="9.0", compilers=("g++", "triton"), versions=(("torch", "2.11"),)
 )
 
 
@@ -73,6 +53,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Any:
     spec = importlib.util.spec_from_file_location("suite_on_device", ROOT / "benchmarks" / "suite_on_device.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     monkeypatch.setitem(sys.modules, "suite_on_device", module)
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "device_facts", lambda _: H100)
@@ -91,9 +72,9 @@ def test_the_plan_begins_with_what_is_worth_most(
 ) -> None:
     run(script, monkeypatch, "level3-pike", "level5", "--out", str(tmp_path), "--dry-run", "--seats", "8")
     lines = capsys.readouterr().out.splitlines()[1:]
-    assert [line.split(" on ")[0] for line in lines[:6]] == ["recipes", "compile:max-autotune"] * 3
-    assert ["half" in lines[0], "half" in lines[1], "tf32" in lines[2], "same" in lines[4]] == [True] * 4
-    assert lines[6].startswith("cuda-graph, compile:reduce-overhead, compile, tensorrt, eager on level3-pike, half")
+    assert [line.split(" on ")[0] for line in lines[:3]] == ["recipes, compile:max-autotune"] * 3
+    assert ["half" in lines[0], "tf32" in lines[1], "same" in lines[2]] == [True] * 3
+    assert lines[3].startswith("cuda-graph, compile:reduce-overhead, compile, tensorrt, eager on level3-pike, half")
     suites = ["level3-pike" if "level3-pike" in line else "level5" for line in lines[:-1]]
     assert suites == sorted(suites)
     assert "slices of 9 minutes" in lines[-1]
@@ -137,7 +118,7 @@ class _Sleeper:
         self.script = script
 
     def results(self, seat: contest.Seat) -> Iterator[Result]:
-        self.script.Command([sys.executable, "-c", "import time; time.sleep(3600)"], seat).run()
+        sys.modules["suite_jobs"].Command([sys.executable, "-c", "import time; time.sleep(3600)"], seat).run()
         yield from ()
 
 
@@ -147,58 +128,109 @@ def test_programs_die_with_the_slice(script: Any) -> None:
     assert time.monotonic() - began < 20
 
 
-def test_a_search_over_recipes_that_ends_badly_says_why(
-    script: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    failed = subprocess.CompletedProcess([], 2, "", "warning\npike: There is no GPU.\n")
-    monkeypatch.setattr(script.Command, "run", lambda _: failed)
-    run(
-        script,
-        monkeypatch,
-        "level3-pike/1:small",
-        "--precision",
-        "same",
-        "--baselines",
-        "eager",
-        "--out",
-        str(tmp_path),
-    )
-    found = {result.contender.name: result for result in store.read_results([tmp_path])}
-    assert found["recipes"].missing == "pike optimize: pike: There is no GPU."
-    assert found["eager"].evaluation is not None
+COMPOSITION = ("half", "compiled_graph", "freeze")
+SEARCH = ["level3-pike/1:small", "--precision", "half", "--baselines", "eager", "--seats", "1"]
+
+
+def trail(*tried: tuple[tuple[str, ...], float | None]) -> dict[str, Any]:
+    known = [{"recipes": names, "speedup": speedup, "status": "valid"} for names, speedup in tried]
+    return {"task": "level3-pike/1_MLP:small", "precision": "half", "trail": known, "best": "class ModelNew: pass"}
+
+
+def searched(requests: list[EvaluationRequest]) -> list[EvaluationRequest]:
+    return [request for request in requests if "PIKE's recipes" in request.source]
 
 
 def test_a_search_over_recipes_is_one_more_result_and_is_not_repeated(
     script: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    timing = Timing(6.0, 2.0, 3.0, (2.9, 3.1), 12, 60, 0.1)
-    best = Candidate("c3", "class ModelNew: pass", recipes=("half", "freeze"))
-    searches: list[Any] = []
-
-    def carried_out(command: Any) -> subprocess.CompletedProcess[str]:
-        searches.append(command.words)
-        folder = Path(command.words[command.words.index("--out") + 1])
-        folder.mkdir()
-        (folder / "result.json").write_text("{}")
-        (folder / "best.py").write_text("class ModelNew: pass")
-        return subprocess.CompletedProcess([], 0, "", "")
-
-    async def read(folder: Path) -> RunResult:
-        verdict = Evaluation(Status.VALID, timing=timing, log="chatter")
-        return replace(RUN, best=best, evaluation=verdict)
-
-    monkeypatch.setattr(script.Command, "run", carried_out)
-    monkeypatch.setattr(script, "read_result", read)
-    common = ["level3-pike/1:small", "--precision", "half", "--baselines", "eager", "--out", str(tmp_path)]
     for _ in range(2):
-        run(script, monkeypatch, *common)
-    assert len(searches) == 1
-    assert {"--strategy", "recipes", "--precision", "half", "--max-minutes"} <= set(searches[0])
-    found = {result.contender.name: result for result in store.read_results([tmp_path])}["recipes"]
-    assert (found.speedup, found.recipes, found.candidates) == (3.0, ("half", "freeze"), 7)
-    assert found.contender.kind is ContenderKind.RECIPES
-    assert found.provenance.effort is Effort.FINAL
-    assert found.candidate_digest and found.evaluation and not found.evaluation.log
+        run(script, monkeypatch, *SEARCH, "--candidates", "2", "--out", str(tmp_path))
+    requests = searched(Judge.asked)
+    assert [request.effort for request in requests] == [Effort.SEARCH, Effort.SEARCH, Effort.FINAL]
+    assert {request.options.precision.value for request in requests} == {"half"}
+    found = {result.contender.name: result for result in store.read_results(sorted(tmp_path.glob("results-*")))}
+    recipes = found["recipes"]
+    assert (recipes.speedup, recipes.candidates, recipes.contender.kind) == (2.0, 2, ContenderKind.RECIPES)
+    assert recipes.recipes and recipes.provenance.effort is Effort.FINAL and not recipes.provenance.shared_caches
+    assert recipes.candidate_digest == digest(requests[-1].source) and recipes.evaluation
+    assert found["eager"].evaluation is not None
+    (path,) = tmp_path.glob("trails-*")
+    (kept,) = [json.loads(text) for text in path.read_text().splitlines()]
+    assert kept["best"] == requests[-1].source
+    assert [one["status"] for one in kept["trail"]] == ["valid", "valid"]
+    assert kept["declined"]["tf32"] == "" and kept["declined"]["sdpa"]
+
+
+def test_a_search_without_a_valid_candidate_leaves_the_original(
+    script: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Judge, "evaluate", lambda *_: Evaluation(Status.BUILD_ERROR, "no compiler"))
+    run(script, monkeypatch, *SEARCH, "--candidates", "1", "--out", str(tmp_path))
+    found = {result.contender.name: result for result in store.read_results(sorted(tmp_path.glob("results-*")))}
+    assert found["recipes"].original and found["recipes"].speedup == 1.0
+
+
+def test_what_won_before_is_tried_first_and_nothing_else_twice(
+    script: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run(script, monkeypatch, *SEARCH, "--candidates", "1", "--out", str(tmp_path / "first"))
+    (usual,) = {request.source for request in searched(Judge.asked)}
+    usually = tuple(usual.splitlines()[0].partition(": ")[2].rstrip(".").split(" + "))
+    (tmp_path / "trails.jsonl").write_text(
+        json.dumps(trail((usually, 1.5), (COMPOSITION, 2.5))) + "\n" + json.dumps(trail((("half",), None))) + "\n"
+    )
+    Judge.asked.clear()
+    known = ["--known", str(tmp_path / "trails.jsonl"), "--out", str(tmp_path / "second")]
+    run(script, monkeypatch, *SEARCH, "--candidates", "3", *known)
+    titles = [request.source.splitlines()[0] for request in searched(Judge.asked)][:-1]
+    assert titles[0].endswith(": " + " + ".join(COMPOSITION) + ".")
+    assert len(set(titles)) == 3 and usual.splitlines()[0] not in titles
+
+
+def test_what_was_explored_elsewhere_is_believed_for_the_same_device_and_pytorch_only(
+    script: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    explored = {
+        "declined": dict.fromkeys(BY_NAME, "not this time") | {"half": "", "compiled_graph": ""},
+        "gains": dict.fromkeys(BY_NAME, 0.0) | {"half": 0.5},
+        "adapted": {"half": ["fragile", "linear_1"]},
+    }
+    record = {
+        "task": "level3-pike/1_MLP:small",
+        "task_digest": digest(tasks_named(["level3-pike/1:small"])[0].source),
+        "precision": "half",
+        "device": H100.name,
+        "torch": "2.11",
+        "operators": 5,
+        "explored": explored,
+    }
+    (tmp_path / "explored.jsonl").write_text(json.dumps(record) + "\n")
+    elsewhere = [json.dumps(record | {"torch": "2.12"}), json.dumps(record | {"device": "NVIDIA A100"})]
+    (tmp_path / "elsewhere.jsonl").write_text("\n".join(elsewhere) + "\n")
+    for name in ("explored", "elsewhere"):
+        Judge.asked.clear()
+        given = ["--explored", str(tmp_path / f"{name}.jsonl"), "--out", str(tmp_path / name)]
+        run(script, monkeypatch, *SEARCH, "--candidates", "1", *given)
+        found = searched(Judge.asked)[0].source
+        assert ("keep=('fragile', 'linear_1')" in found) is (name == "explored")
+
+
+def test_a_search_that_the_end_of_the_slice_cuts_off_is_no_result(
+    script: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = threading.Event()
+
+    def never(*_: object) -> Evaluation:
+        gone.wait()
+        raise InfraError("killed")
+
+    monkeypatch.setattr(Judge, "evaluate", never)
+    monkeypatch.setattr(Judge, "kill", lambda _: gone.set())
+    monkeypatch.setattr(script, "CANDIDATE_SECONDS", -100.0)  # so that it is begun
+    run(script, monkeypatch, *SEARCH, "--candidates", "1", "--minutes", "0.1", "--out", str(tmp_path))
+    assert "2 of 2 jobs left" in capsys.readouterr().out
+    assert not list(tmp_path.glob("results-*"))
 
 
 def test_lint_reports_are_kept_and_not_asked_for_again(
@@ -210,7 +242,7 @@ def test_lint_reports_are_kept_and_not_asked_for_again(
         asked.append(command)
         return subprocess.CompletedProcess([], 0, json.dumps({"sound": True, "answers": []}), "")
 
-    monkeypatch.setattr(script.Command, "run", answer)
+    monkeypatch.setattr(sys.modules["suite_jobs"].Command, "run", answer)
     for _ in range(2):
         run(script, monkeypatch, "level3-pike/1:small", "--lint", "--out", str(tmp_path))
     assert len(asked) == 1
@@ -228,7 +260,7 @@ def test_what_searches_found_is_measured_again_and_nothing_is_searched(
     def started(command: Any) -> None:
         raise AssertionError(command.words)
 
-    monkeypatch.setattr(script.Command, "run", started)
+    monkeypatch.setattr(sys.modules["suite_jobs"].Command, "run", started)
     mlp, resnet = "level3-pike/1_MLP:small", "level3-pike/9_ResNet18:small"
     (tmp_path / "trails.jsonl").write_text(
         search(mlp, "class ModelNew: slower\n", (["freeze"], 1.5))

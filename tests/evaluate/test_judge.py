@@ -1,10 +1,16 @@
 """When a candidate is tried a second time."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
+import torch
 
 from pike.core.evaluation import EvaluateOptions, Evaluation, EvaluationRequest, Status, Timing
 from pike.core.task import Task
+from pike.evaluate.bench import Bench
 from pike.evaluate.judge import Judge
+from pike.evaluate.lease import Lease
 
 STARVED = Evaluation(Status.RESOURCE_LIMIT, "OutOfMemoryError: CUDA out of memory. Tried to allocate 32.00 MiB.")
 LIBRARY = Evaluation(Status.RESOURCE_LIMIT, "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling x")
@@ -43,3 +49,48 @@ def test_who_finds_no_device_memory_is_tried_again_with_the_device_to_itself(
     assert found.status is owed
     assert not coming
     assert seen == [900.0, 120.0][: len(verdicts)]
+
+
+def test_at_a_level_that_hides_no_files_the_next_child_fits_any_task(task: Task) -> None:
+    terms, copy = EvaluateOptions(device="cpu", sandbox="process", threads=1), task.source + "\nModelNew = Model\n"
+    judge, at_work = Judge(), set[int]()
+    try:
+        assert judge.evaluate(EvaluationRequest(task, copy, terms)).valid
+        spare = judge._nursery.pids
+        assert len(spare) == 1
+
+        def on_stage(stage: str) -> None:
+            if stage == "build":
+                at_work.update(pid for pid in spare - judge._nursery.pids if Path(f"/proc/{pid}").exists())
+
+        other = replace(task, id="other", name="other", source=task.source + "# another task\n")
+        assert judge.evaluate(EvaluationRequest(other, copy, terms), on_stage).valid
+        assert at_work == spare, "the spare of the first task judged the second"
+    finally:
+        judge.close()
+
+
+class _Wanted(Lease):
+    """Somebody always waits."""
+
+    ways = 0
+
+    def wanted(self) -> bool:
+        return True
+
+    def make_way(self) -> float:
+        self.ways += 1
+        return 0.0
+
+
+def test_preparing_a_task_makes_way_and_judging_with_it_does_not(task: Task, tmp_path: Path) -> None:
+    lease = _Wanted("cpu", tmp_path)
+    with lease.shared():
+        bench = Bench(task, torch.device("cpu"), EvaluateOptions(device="cpu", threads=1), lease)
+        try:
+            before = lease.ways
+            assert before > 0
+            bench.expected(bench.draw(3))
+            assert lease.ways == before, "a candidate is near, and would go on"
+        finally:
+            bench.close()

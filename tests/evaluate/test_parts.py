@@ -1,7 +1,11 @@
 """The parts of the judge that can be seen alone: error budget, layout, statistics, leases, devices."""
 
 import fcntl
+import itertools
 import multiprocessing
+import subprocess
+import sys
+import threading
 import time
 
 import pytest
@@ -10,6 +14,7 @@ import torch
 from pike.core.errors import UserError
 from pike.core.evaluation import Tolerance
 from pike.evaluate import device
+from pike.evaluate.child.delivery import is_rehearsed
 from pike.evaluate.child.layout import ContractBroken, check_output, layout_of, output_layout_of, put_together, views
 from pike.evaluate.correctness import Expected, compare
 from pike.evaluate.lease import Lease
@@ -137,6 +142,28 @@ def test_whoever_has_a_device_throughout_takes_all_leases_at_once_and_others_wai
         fcntl.flock(body, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def test_whoever_waits_for_a_device_keeps_still_meanwhile(tmp_path):
+    told: list[bool] = []
+    holder, waiter = Lease("cpu", tmp_path), Lease("cpu", tmp_path, hush=told.append)
+    with waiter.shared():
+        assert not told, "nobody had to be waited for"
+
+    def wait() -> None:
+        with waiter.shared():
+            told_inside.extend(told)
+
+    told_inside: list[bool] = []
+    thread = threading.Thread(target=wait)
+    with holder.exclusive():
+        thread.start()
+        deadline = time.monotonic() + 30
+        while not told and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert told == [True]
+    thread.join()
+    assert told_inside == [True, False]
+
+
 def test_a_killed_holder_leaves_no_lock(tmp_path):
     context = multiprocessing.get_context("spawn")
     worker = context.Process(target=_hold, args=(tmp_path, "exclusive", 60, context.Queue()))
@@ -214,3 +241,33 @@ def test_much_device_memory_that_is_not_used_is_handed_back(monkeypatch, reserve
     assert not calls
     device.release_memory(torch.device("cuda:0"))
     assert len(calls) == handed_back
+
+
+@pytest.mark.parametrize(
+    ("slow_for", "patience", "quiet"), [(0, 0.0, True), (30, 60.0, True), (10**9, 0.3, False)],
+    ids=["alone", "another-kernel-ends", "another-kernel-goes-on"],
+)  # fmt: skip
+def test_a_device_is_waited_for_until_a_kernel_of_nothing_takes_no_time(monkeypatch, slow_for, patience, quiet):
+    monkeypatch.setattr(device, "_PROBE_PAUSE_SECONDS", 0.001)
+    asked = itertools.count()
+    assert device.becomes_quiet(lambda: 2.3e-3 if next(asked) < slow_for else 2e-5, patience) is quiet
+    assert device.is_quiet(torch.device("cpu"))
+
+
+@pytest.mark.parametrize(
+    ("launched", "took", "rehearsed"),
+    [(0, 0, False), (1, 4, True), (9, 9.4, True), (1, 9, False), (60, 60, False)],
+    ids=["the-first", "short", "launching-is-most-of-it", "the-device-is-most-of-it", "long"],
+)
+def test_a_call_is_rehearsed_where_the_hosts_caches_matter(launched, took, rehearsed):
+    assert is_rehearsed(int(launched * 1e6), int(took * 1e6)) is rehearsed
+
+
+def test_a_child_imports_pytorchs_compiler_when_it_is_told_to():
+    program = (
+        "import sys; from pike.evaluate.child.stub import HelloOrder, Stub; "
+        "Stub().hello(HelloOrder()); print('torch._inductor.compile_fx' in sys.modules); "
+        "Stub().hello(HelloOrder(compilers=True)); print('torch._inductor.compile_fx' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["False", "True"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 
 import pytest
@@ -15,6 +16,7 @@ from pike.recipes import RecipeAgent
 from pike.recipes.choose import Space
 from pike.recipes.composition import legal_compositions
 from pike.recipes.evidence import Evidence, suspects
+from pike.recipes.explored import Explored, explore, problem_of
 from pike.recipes.registry import BY_NAME
 
 STEADY = """
@@ -248,3 +250,19 @@ def test_neighbours_keep_what_they_need():
     assert ("max_autotune", "freeze") in near
     assert ("compile",) in near
     assert ("freeze",) not in near
+
+
+def test_what_was_found_out_about_a_problem_can_be_kept_and_used_elsewhere(case):
+    found = explore(problem_of(case.reference, CUDA, HALF))
+    kept = Explored.of(json.loads(json.dumps(found.record)))
+    assert kept == found and any(kept.adapted.values())
+    step = Step(1, Role.OPTIMISE, idea="half + compiled_graph + freeze")
+    asked: list[int] = []
+
+    def known() -> Explored:
+        asked.append(1)
+        return kept
+
+    elsewhere = RecipeAgent(known)
+    assert ask(elsewhere, case, step) == ask(agent_of(case, CUDA), case, step)
+    assert ask(elsewhere, case, Step(2, Role.BRAINSTORM)).ideas and asked == [1], "found out once"

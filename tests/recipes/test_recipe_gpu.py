@@ -11,10 +11,11 @@ from recipe_harness import CPU, CUDA, HALF, Case, source_task
 
 from pike.core.device import DeviceFacts
 from pike.core.evaluation import EvaluateOptions, Precision
+from pike.recipes import explored
 from pike.recipes.channels_last import channels_last
 from pike.recipes.cuda_graph import CudaGraph, cannot_record, copies_are_small, cuda_graph
 from pike.recipes.grouped_products import declines, grouped_convs, grouped_products
-from pike.recipes.measured_kernels import shapes_to_measure
+from pike.recipes.measured_kernels import odd_channels, shapes_to_measure, too_many_shapes
 from pike.recipes.recipe import Problem
 from pike.recipes.tuned_kernels import tuned_kernels
 
@@ -157,6 +158,30 @@ def test_measuring_kernels_declines_where_it_would_take_too_long():
     assert "2 shapes" in case.compose("inductor", "measured_kernels", facts=CUDA, options=hurried).failure
     assert case.compose("inductor", "measured_kernels", facts=CUDA).source
     assert "CPUs" in case.compose("inductor", "measured_kernels", facts=CPU).failure
+    assert "2 shapes" in case.compose("max_autotune", facts=CUDA, options=hurried).failure
+    assert case.compose("max_autotune", facts=CPU, options=hurried).source, "it measures nothing there"
+
+
+def convolutions(*convs: str, seconds: float = 200.0) -> Problem:
+    """A chain of convolutions, judged with a limit of so many seconds."""
+    layers = "\n".join(f"        self.c{index} = torch.nn.Conv2d({conv})" for index, conv in enumerate(convs))
+    source = (
+        "import torch\nclass Model(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        f"{layers}\n    def forward(self, x):\n        for layer in self.children():\n            x = layer(x)\n"
+        "        return x\ndef get_inputs():\n    return [torch.randn(1, 3, 8, 8)]\n"
+        "def get_init_inputs():\n    return []\n"
+    )
+    terms = EvaluateOptions(precision=Precision.HALF, timeout_seconds=seconds)
+    return explored.problem_of(Case.of(source_task(source)).reference, CUDA, terms)
+
+
+def test_measuring_promises_more_where_the_libraries_pad_channels_and_takes_longer_in_groups():
+    even = convolutions("3, 8, 1", "8, 8, 1", "8, 8, 3", "8, 16, 1")
+    assert odd_channels(convolutions("3, 6, 1", "6, 6, 1")) == 0.4
+    assert odd_channels(even) == pytest.approx(0.1)
+    assert not too_many_shapes(even)
+    depthwise = convolutions("3, 16, 1", "16, 16, 3, groups=16", "16, 16, 1", "16, 16, 5, groups=16")
+    assert "4 shapes" in too_many_shapes(depthwise)
 
 
 def test_options_hold_while_lowering_and_unknown_ones_are_left_out(monkeypatch):

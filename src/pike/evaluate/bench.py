@@ -12,7 +12,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from pike.evaluate.child.layout import Layout, layout_of, output_layout_of, put_
 from pike.evaluate.child.stub import BuildOrder, LoadOrder
 from pike.evaluate.child.wire import Command
 from pike.evaluate.correctness import Expected
+from pike.evaluate.device import release_memory
 from pike.evaluate.launch import Child, ChildPlan, folder_prefix
 from pike.evaluate.lease import Lease
 from pike.evaluate.reference import WEIGHTS_SEED, Inputs, load
@@ -152,6 +153,13 @@ class Bench:
             payload_path=(self.task.payload_path or "") if module else "",
             blank=self._reference.blank,
         )
+
+    def release_memory(self) -> None:
+        """Hand back a GPU's memory that nothing needs until the next candidate: other judges work there too."""
+        release_memory(self.device)
+        if self.device.type == "cuda":
+            with suppress(Refused):  # whoever needs the child next finds out, and says so
+                self.twin.order(Command.RELEASE)
 
     @property
     def places(self) -> int:

@@ -10,6 +10,9 @@ import importlib.util
 import os
 import platform
 import shutil
+import statistics
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -20,6 +23,10 @@ from pike.evaluate.environment import search_path
 from pike.evaluate.nvml import driver_version
 
 _MOST_UNUSED_BYTES = 1 << 30
+_QUIET_SECONDS, _PROBE_PAUSE_SECONDS, _PROBES = 10.0, 0.1, 9
+_QUIET_PROBE_SECONDS = 5e-4
+"""A kernel of one number takes some 20 us with the device to oneself; beside a slow kernel of another process an empty
+hand-over took 2.3 ms in place of 0.03 (docs/log.md, 2026-11-22)."""
 
 
 def resolve(name: str) -> torch.device:
@@ -84,6 +91,40 @@ def release_memory(device: torch.device) -> None:
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         if unused > _MOST_UNUSED_BYTES:
             torch.cuda.empty_cache()
+
+
+def is_quiet(device: torch.device, patience_seconds: float = _QUIET_SECONDS) -> bool:
+    """Wait until nobody else's kernels run on a GPU; False where they still do when patience ends.
+
+    A process that stands still keeps what it queued: a kernel of seconds goes on, and the device changes between its
+    context and ours every few milliseconds, so that a kernel of microseconds takes that long.
+    """
+    if device.type != "cuda":
+        return True
+    value = torch.zeros(1, device=device)
+
+    def probe() -> float:
+        began = time.perf_counter()
+        value.add_(1.0)
+        torch.cuda.synchronize(device)
+        return time.perf_counter() - began
+
+    return becomes_quiet(probe, patience_seconds)
+
+
+def becomes_quiet(probe: Callable[[], float], patience_seconds: float) -> bool:
+    """Whether the median of a few probes is soon as short as on a device of one's own.
+
+    Args:
+        probe: does next to nothing and returns the seconds that it took.
+        patience_seconds: for how long to go on asking.
+    """
+    deadline = time.monotonic() + patience_seconds
+    while statistics.median(probe() for _ in range(_PROBES)) > _QUIET_PROBE_SECONDS:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_PROBE_PAUSE_SECONDS)
+    return True
 
 
 def label(known: DeviceFacts) -> str:

@@ -101,6 +101,9 @@ class Judge:
             self.forget()
         finally:
             trial.close()
+        if self._bench and trial.device.type == "cuda":
+            with trial.lease.shared():
+                self._bench.release_memory()
         return trial.verdict()
 
     def facts(self, device: str) -> DeviceFacts:
@@ -156,7 +159,7 @@ class Judge:
                 self._bench = Bench(request.task, device, options, lease)
                 if options.lint:
                     refuse_trivial(self._bench)
-                devices.release_memory(device)
+                self._bench.release_memory()
             self._key = key
         return self._bench
 

@@ -34,7 +34,7 @@ from pike.evaluate.blocks import Sides, standing_still
 from pike.evaluate.checks import Checks
 from pike.evaluate.child.stub import FROM_REFERENCE, SEEDED, STATE_DICT, BuildOrder, HelloOrder
 from pike.evaluate.child.wire import Command
-from pike.evaluate.device import release_memory
+from pike.evaluate.device import is_quiet, release_memory
 from pike.evaluate.launch import ChildPlan
 from pike.evaluate.lease import Lease
 from pike.evaluate.nursery import Nursery
@@ -51,6 +51,8 @@ _MOST_SOURCE_BYTES = 1 << 20
 _WEIGHTS = {STATE_DICT: Weights.STATE_DICT, FROM_REFERENCE: Weights.FROM_REFERENCE, SEEDED: Weights.SEEDED}
 AUDITED = "audited"
 """Label of a candidate whose time was too good to be true at first, and plausible when everything was tried again."""
+SHARED_DEVICE = "kernels-of-others"
+"""Label of a time that was taken while other programs' kernels ran on the GPU, for longer than was waited."""
 OnStage = Callable[[str], None]
 
 
@@ -176,6 +178,8 @@ class Trial:
             watch = Stopwatch(Sides(bench.twin, bout.runner, bench.draw, reader_of(self.device)), plan)
             self._nursery.stand_still(True)
             try:
+                with standing_still(bench.twin, bout.runner):
+                    self._labels += [] if is_quiet(self.device) else [SHARED_DEVICE]
                 timing = watch.measure()
             finally:
                 self._nursery.stand_still(False)

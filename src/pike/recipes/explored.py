@@ -7,8 +7,10 @@ PyTorch are the same. Does not know how compositions are chosen from it (`choose
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from pike.core.device import DeviceFacts
 from pike.core.evaluation import EvaluateOptions
@@ -32,6 +34,18 @@ class Explored:
     declined: dict[str, str]
     gains: dict[str, float]
     adapted: dict[str, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Explored:
+        """What `record` gave, for example read from a JSON file."""
+        adapted = {name: tuple(keep) for name, keep in record["adapted"].items()}
+        return cls(dict(record["declined"]), dict(record["gains"]), adapted)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """All of it in plain values, to be kept as JSON."""
+        adapted = {name: list(keep) for name, keep in self.adapted.items()}
+        return {"declined": self.declined, "gains": self.gains, "adapted": adapted}
 
     @property
     def applicable(self) -> tuple[str, ...]:

@@ -92,6 +92,8 @@ def _obey(stub: Stub, command: Command, body: Any, fds: tuple[int, ...]) -> tupl
         stub.map(body, fds)
     elif command is Command.PROFILE:
         stub.profile(body, fds)
+    elif command is Command.RELEASE:
+        stub.release()
     elif command is Command.SEAL:
         seccomp.install(seccomp.once_built())
     return 0, 0

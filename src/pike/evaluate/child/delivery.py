@@ -17,7 +17,7 @@ from pike.evaluate.child.board import Board
 from pike.evaluate.child.cuda_driver import call
 from pike.evaluate.child.locks import CudaLocks, HostLocks, device_address
 
-_REHEARSED_NS = 5_000_000
+_REHEARSED_NS, _REHEARSED_LAUNCHES_NS = 5_000_000, 50_000_000
 
 
 class Delivery(Protocol):
@@ -102,17 +102,17 @@ class CommittingOnDevice:
         self._cold = torch.empty(2 * _cache_bytes(device), dtype=torch.uint8, device=device)
         self._practice = torch.zeros(256, dtype=torch.uint8, device=device)
         self._practice_route = self._locks.route([self._practice])
-        self._ticket = self._begun_ns = self._took_ns = 0
+        self._ticket = self._begun_ns = self._launched_ns = self._took_ns = 0
 
     def begin(self, count: int, rehearse: Callable[[], object]) -> None:
         """See `Delivery.begin`.
 
-        A call of a few milliseconds is rehearsed, so that the host's caches are as warm as in a loop of calls, and then
-        the device's are made cold.
+        A call that waits for the host is rehearsed, so that the host's caches are as warm as in a loop of calls, and
+        then the device's are made cold.
         """
         size = count * self._memory.call_bytes
         self._ticket += 1
-        if 0 < self._took_ns < _REHEARSED_NS:
+        if is_rehearsed(self._launched_ns, self._took_ns):
             rehearse()
         self._cold.zero_()
         call("cuCtxResetPersistingL2Cache")
@@ -128,8 +128,19 @@ class CommittingOnDevice:
         """See `Delivery.deliver`."""
         self._locks.commit(leaves, self._routes[place], self._ticket if last else 0, first=not place)
         if last:
+            self._launched_ns = time.perf_counter_ns() - self._begun_ns
             torch.cuda.synchronize(self._device)
             self._took_ns = time.perf_counter_ns() - self._begun_ns
+
+
+def is_rehearsed(launched_ns: int, took_ns: int) -> bool:
+    """Whether the host's caches matter for a call: it is short, or launching its kernels is most of it.
+
+    Args:
+        launched_ns: how long the last one took until all its kernels were queued; 0 for the first call.
+        took_ns: until the device had finished them.
+    """
+    return 0 < took_ns < (_REHEARSED_LAUNCHES_NS if 2 * launched_ns > took_ns else _REHEARSED_NS)
 
 
 def _cache_bytes(device: torch.device) -> int:

@@ -267,6 +267,11 @@ class Stub:
         self.recorder = self.recorder or Recorder(self.device)
         self.recorded = self.recorder.obey(order, self.model, fds)
 
+    def release(self) -> None:
+        """Hand back a GPU's memory that torch keeps for later calls."""
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
     def _settle(self) -> None:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)

@@ -42,6 +42,8 @@ class Command(enum.IntEnum):
     """RUN with two inputs, keeping the first output alive; the detail says whether the second call took its memory."""
     PROFILE = 10
     """A step of a profile of the calls in between (see `profiling.Step`)."""
+    RELEASE = 11
+    """Hand back a GPU's memory that is kept for later calls."""
 
 
 class Reply(enum.IntEnum):
