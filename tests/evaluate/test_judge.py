@@ -52,19 +52,20 @@ def test_who_finds_no_device_memory_is_tried_again_with_the_device_to_itself(
 
 
 def test_at_a_level_that_hides_no_files_the_next_child_fits_any_task(task: Task) -> None:
-    terms, copy = EvaluateOptions(device="cpu", sandbox="process", threads=1), task.source + "\nModelNew = Model\n"
-    judge, at_work = Judge(), set[int]()
+    terms, judge, at_work = EvaluateOptions(device="cpu", sandbox="process", threads=1), Judge(), set[int]()
+    zeros = "class ModelNew(Model):\n    def forward(self, x):\n        return 0 * super().forward(x)\n"
     try:
-        assert judge.evaluate(EvaluationRequest(task, copy, terms)).valid
+        wrong = judge.evaluate(EvaluationRequest(task, task.source + zeros, terms))
         spare = judge._nursery.pids
-        assert len(spare) == 1
+        assert wrong.status is Status.WRONG_OUTPUT and len(spare) == 1
 
         def on_stage(stage: str) -> None:
             if stage == "build":
                 at_work.update(pid for pid in spare - judge._nursery.pids if Path(f"/proc/{pid}").exists())
 
         other = replace(task, id="other", name="other", source=task.source + "# another task\n")
-        assert judge.evaluate(EvaluationRequest(other, copy, terms), on_stage).valid
+        again = judge.evaluate(EvaluationRequest(other, task.source + zeros, terms), on_stage)
+        assert again.status is Status.WRONG_OUTPUT, again.reason
         assert at_work == spare, "the spare of the first task judged the second"
     finally:
         judge.close()
