@@ -4,12 +4,29 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import typer
 from test_cli_show import RESULT
 
 from pike.cli import demo as module
+from pike.core.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [({"settings": ["evaluate.tolerence=strict"]}, "tolerence"), ({"tasks": ["demo/resnet19"]}, "resnet19")],
+)
+def test_what_cannot_be_used_is_refused_before_an_earlier_demo_is_put_aside(
+    tmp_path: Path, given: dict[str, Any], words: str
+) -> None:
+    for name in ("resnet18", "resnet19"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "result.json").write_text("{}")
+    with pytest.raises(UserError, match=words):
+        module.demo(out=tmp_path, **given)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["resnet18", "resnet19"]
 
 
 def test_stopping_while_torch_compile_is_measured_keeps_the_table(
@@ -24,6 +41,7 @@ def test_stopping_while_torch_compile_is_measured_keeps_the_table(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(module.api, "estimate", lambda *_, **__: None)
     monkeypatch.setattr(module.api, "optimize", optimize)
     monkeypatch.setattr(module.api, "report", lambda folder: folder / "index.html")
     monkeypatch.setattr(module, "baselines", interrupted)

@@ -62,6 +62,8 @@ def demo(
         settings=(*SETTINGS, *(settings or ())),
     )
     for task in tasks or TASKS:
+        api.estimate(task, **terms)  # what cannot be used is refused before an earlier demo is put aside
+    for task in tasks or TASKS:
         folder = out / task.rpartition("/")[2].replace(":", "-")
         rows.append(_one(terminal, task, folder, terms))
         if not rows[-1].result.finished or rows[-1].compiled is None:
