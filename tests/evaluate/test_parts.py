@@ -14,8 +14,11 @@ import torch
 from pike.core.errors import UserError
 from pike.core.evaluation import Tolerance
 from pike.evaluate import device
+from pike.evaluate.child import __main__ as child_main
 from pike.evaluate.child.delivery import is_rehearsed
 from pike.evaluate.child.layout import ContractBroken, check_output, layout_of, output_layout_of, put_together, views
+from pike.evaluate.child.stub import Stub
+from pike.evaluate.child.wire import Command
 from pike.evaluate.correctness import Expected, compare
 from pike.evaluate.lease import Lease
 from pike.evaluate.reference import Inputs, like
@@ -271,3 +274,11 @@ def test_a_child_imports_pytorchs_compiler_when_it_is_told_to():
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["False", "True"]
+
+
+@pytest.mark.parametrize(("name", "handed_back"), [("cuda:0", 1), ("cpu", 0)])
+def test_a_child_hands_back_device_memory_when_it_is_told_to(monkeypatch, name, handed_back):
+    calls: list[int] = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append(1))
+    assert child_main._obey(Stub(device=torch.device(name)), Command.RELEASE, None, ()) == (0, 0)
+    assert len(calls) == handed_back
