@@ -59,7 +59,7 @@ class Explored:
 
 
 def problem_of(reference: Reference, facts: DeviceFacts, options: EvaluateOptions) -> Problem:
-    """What recipes look at, with one example of a call; of which the seed is fixed."""
+    """What recipes look at, with one example of a call, the same each time."""
     inputs = reference.draw(_EXAMPLE_SEED)
     return Problem(reference.model, inputs.args, inputs.kwargs, facts, options)
 

@@ -17,10 +17,10 @@ from pike.recipes.graph import calls, example_of
 from pike.recipes.precision import PRODUCTS
 from pike.recipes.recipe import Problem, Recipe, Stage
 
-SECONDS_PER_SHAPE, SECONDS_PER_GROUPED_SHAPE = 7.5, 60.0
+SECONDS_PER_SHAPE, SECONDS_PER_GROUPED_SHAPE = 12.5, 60.0
 """What measuring the kernels of one shape takes on an H200 beside nine other judges: first calls in the mode
-max-autotune took 151 s for ResNet-18's 20 shapes. Inductor's own kernels are so slow on depthwise convolutions that
-networks with many of them were not ready within 240 s (benchmarks/trials/h200-x2-2026-11-22)."""
+max-autotune took 151 s for ResNet-18's 12 shapes. A minute for a depthwise convolution, on which inductor's own
+kernels are slow, is a guess: networks with many of them were not ready within 240 s (benchmarks/trials/h200-x2-2026-11-22)."""
 
 _CHANNELS = 8
 """The libraries' convolutions on matrix units want multiples of so many channels; others they pad, or run slowly."""
@@ -60,7 +60,7 @@ def shapes_to_measure(problem: Problem) -> dict[Any, torch.fx.Node]:
 
 
 def odd_channels(problem: Problem) -> float:
-    """More is expected of a convolution whose channels the libraries do not like."""
+    """What to add to the expected log speedup, a guess: by the share of convolutions whose channels are padded."""
     convs = [node for node in shapes_to_measure(problem).values() if _groups(node) == 1]
     odd = sum(any(size % _CHANNELS for size in example_of(node.all_input_nodes[1]).shape[:2]) for node in convs)
     return 0.4 * odd / max(len(convs), 1)
