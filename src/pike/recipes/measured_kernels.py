@@ -19,8 +19,8 @@ from pike.recipes.recipe import Problem, Recipe, Stage
 
 SECONDS_PER_SHAPE, SECONDS_PER_GROUPED_SHAPE = 12.5, 60.0
 """What measuring the kernels of one shape takes on an H200 beside nine other judges: first calls in the mode
-max-autotune took 151 s for ResNet-18's 12 shapes. A minute for a depthwise convolution, on which inductor's own
-kernels are slow, is a guess: networks with many of them were not ready within 240 s (benchmarks/trials/h200-x2-2026-11-22)."""
+max-autotune took 151 s for ResNet-18's 12 shapes. A minute for a depthwise convolution, on which inductor's own kernels
+are slow, is a guess: networks with many of them were not ready within 240 s (benchmarks/trials/h200-x2-2026-11-22)."""
 
 _CHANNELS = 8
 """The libraries' convolutions on matrix units want multiples of so many channels; others they pad, or run slowly."""
