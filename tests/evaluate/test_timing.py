@@ -36,8 +36,9 @@ class ScriptedRunner:
     device = torch.device("cuda")  # its blocks are never dropped for what else runs on this machine
     child = SimpleNamespace(speaker=os.getpid, freeze=lambda: None, thaw=lambda: None)
 
-    def __init__(self, model_ns: int, claims_ns: int | None = None) -> None:
-        self._model_ns = model_ns
+    def __init__(self, model_ns: int, claims_ns: int | None = None, lies: int = 10_000) -> None:
+        """It claims `claims_ns` for so many calls and the truth afterwards."""
+        self._model_ns, self._lies = model_ns, lies
         self._claims_ns = model_ns if claims_ns is None else claims_ns
         self._chance = random.Random(3)
 
@@ -49,14 +50,21 @@ class ScriptedRunner:
         if command is Command.NULL:
             return Call(wall_ns, 1_000)
         self.released = packed.numel()
-        return Call(wall_ns + self.released * self._model_ns, 1_000 + self.released * self._claims_ns)
+        self._lies -= 1
+        claims_ns = self._claims_ns if self._lies >= 0 else self._model_ns
+        return Call(wall_ns + self.released * self._model_ns, 1_000 + self.released * claims_ns)
 
     def snapshots(self) -> list[torch.Tensor]:
         return [torch.zeros(1)] * self.released
 
 
-def measure(candidate: ScriptedRunner, plan: TimingPlan = PLAN, reader: ScriptedReader | None = None):
-    sides = Sides(ScriptedRunner(2_000_000), candidate, lambda seed: Inputs((), {}), reader)
+def measure(
+    candidate: ScriptedRunner,
+    plan: TimingPlan = PLAN,
+    reader: ScriptedReader | None = None,
+    reference: ScriptedRunner | None = None,
+):
+    sides = Sides(reference or ScriptedRunner(2_000_000), candidate, lambda seed: Inputs((), {}), reader)
     return Stopwatch(sides, plan).measure()
 
 
@@ -76,6 +84,20 @@ def test_a_long_candidate_that_claims_no_time_is_not_believed():
     with pytest.raises(Refused, match="clock") as refused:
         measure(ScriptedRunner(1_500_000, claims_ns=0))
     assert refused.value.status is Status.UNTRUSTED_TIMING
+
+
+def test_where_waking_up_takes_the_judge_long_on_both_sides_nobody_lies():
+    """Half a millisecond of each call is not in the child's own time, also for the reference's child, which is ours."""
+    slow_to_wake = ScriptedRunner(2_500_000, claims_ns=2_000_000)
+    assert measure(ScriptedRunner(1_500_000, claims_ns=1_000_000), reference=slow_to_wake).candidate_ms > 1.4
+    with pytest.raises(Refused, match="by 1[.][45]"):
+        measure(ScriptedRunner(1_500_000, claims_ns=0), reference=slow_to_wake)
+
+
+def test_clocks_that_differed_for_a_moment_are_looked_at_once_more(monkeypatch):
+    monkeypatch.setattr("pike.evaluate.blocks._WARM_SECONDS", 0.0)  # so that the lies last into the timed calls
+    found = measure(ScriptedRunner(1_500_000, claims_ns=0, lies=60))
+    assert found.candidate_ms == pytest.approx(1.5, rel=0.1)
 
 
 def test_a_candidate_that_claims_more_time_is_not_helped():

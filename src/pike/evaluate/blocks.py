@@ -139,6 +139,7 @@ class Measured:
 
     Attributes:
         ratio: reference over candidate.
+        reference: medians of the reference's clocks, hand-over included.
         reference_ns: median net time of the reference.
         candidate: medians of the candidate's clocks, hand-over included.
         candidate_ns: median net time of the candidate.
@@ -152,6 +153,7 @@ class Measured:
     """
 
     ratio: Ratio
+    reference: Clocks
     reference_ns: float
     candidate: Clocks
     candidate_ns: float
@@ -260,6 +262,7 @@ class Session:
         candidate = middle_clocks(calls)
         return Measured(
             ratio=self._ratio(),
+            reference=reference,
             reference_ns=net_ns(reference, empty, resolution),
             candidate=candidate,
             candidate_ns=net_ns(candidate, empty, resolution),
