@@ -19,9 +19,8 @@ help:
 	@echo "make setup   only make the environment in $(VENV)"
 	@echo "make clean   remove the environment, caches and build outputs; runs/ stays"
 
-# In TIMED, judges time calls and have the machine to themselves; in JUDGED, verdicts allow for company.
-TIMED := tests/evaluate
-JUDGED := tests/adversarial
+# Where judges are tested; what is marked `timed` there has the machine to itself, all other verdicts allow for company.
+JUDGED := tests/adversarial tests/evaluate
 
 setup: $(VENV)/.pike-runtime
 
@@ -29,9 +28,9 @@ demo: $(VENV)/.pike-runtime
 	$(BIN)/pike demo
 
 test: $(VENV)/.pike-test
-	$(BIN)/python -m pytest -n 2 --dist loadscope $(addprefix --ignore=,$(TIMED) $(JUDGED))
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(JUDGED)
-	$(BIN)/python -m pytest $(TIMED)
+	$(BIN)/python -m pytest -n 2 --dist loadscope $(addprefix --ignore=,$(JUDGED))
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not timed" $(JUDGED)
+	$(BIN)/python -m pytest -m timed $(JUDGED)
 
 check: $(VENV)/.pike-test
 	$(BIN)/ruff format --check .

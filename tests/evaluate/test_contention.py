@@ -9,6 +9,8 @@ import pytest
 
 from pike.evaluate.contention import ContentionMeter
 
+pytestmark = pytest.mark.timed
+
 
 def test_the_share_is_taken_between_two_looks(tmp_path):
     pressure = tmp_path / "cpu"

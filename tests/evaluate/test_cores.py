@@ -11,6 +11,8 @@ from pike.core.evaluation import Status
 from pike.evaluate import cores, filters, processes
 from pike.evaluate.refusal import Refused
 
+pytestmark = pytest.mark.timed
+
 needs_two = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
 
 

@@ -13,6 +13,8 @@ from pike.evaluate.launch import Child, ChildPlan
 from pike.evaluate.nursery import Nursery
 from pike.evaluate.sandbox import BareProcess
 
+pytestmark = pytest.mark.timed
+
 PLAN = ChildPlan(BareProcess(), (), False)
 
 

@@ -24,6 +24,8 @@ from pike.evaluate.lease import Lease
 from pike.evaluate.reference import Inputs, like
 from pike.evaluate.sandbox import choose
 
+pytestmark = pytest.mark.timed
+
 
 def expected(native: torch.Tensor, answer: torch.Tensor | None = None) -> Expected:
     return Expected([native.double() if answer is None else answer], [native], [], True)

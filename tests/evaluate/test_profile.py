@@ -12,6 +12,8 @@ from pike.core.task import Task
 from pike.evaluate.client import JudgeClient
 from pike.evaluate.profile_labels import LEAKS, NO_CUSTOM_KERNEL
 
+pytestmark = pytest.mark.timed
+
 Judged = Callable[[str], Evaluation]
 PROFILED = "torch.autograd._profiler_enabled()"
 ADD = """

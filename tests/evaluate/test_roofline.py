@@ -16,6 +16,8 @@ from pike.evaluate.judge import Judge
 from pike.evaluate.roofline import DISPROVED, SLACK, UNMEASURED, Look, Need, Roofline, written_bytes
 from pike.evaluate.trial import AUDITED
 
+pytestmark = pytest.mark.timed
+
 CACHE = 1 << 20
 DEVICE = FixedCeilings(memory=1e9, arithmetic=Rates(1e9, 2e9, 3e9), cache=CACHE)
 """A gigabyte a second, and three gigaflop in its fastest arithmetic."""

@@ -23,6 +23,8 @@ from pike.evaluate.child.wire import Command
 from pike.evaluate.launch import Child, ChildPlan
 from pike.evaluate.sandbox import LEVELS, Claim
 
+pytestmark = pytest.mark.timed
+
 TRY = """
 import ctypes, errno, json, os, signal, socket, subprocess, sys, threading, time
 

@@ -16,6 +16,8 @@ from pike.evaluate.client import JudgeClient
 from pike.evaluate.sandbox import LEVELS, Claim
 from pike.evaluate.watch import Limits, Watch
 
+pytestmark = pytest.mark.timed
+
 OPTIONS = EvaluateOptions(max_timing_seconds=1.0, timeout_seconds=60.0, correctness_seeds=2)
 FORKS = """
 import os, time

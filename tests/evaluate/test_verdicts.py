@@ -14,6 +14,8 @@ from pike.core.codec import encode
 from pike.core.evaluation import Effort, EvaluateOptions, EvaluationRequest, Precision, Status, Tolerance, Weights
 from pike.evaluate.client import JudgeClient
 
+pytestmark = pytest.mark.timed
+
 
 def test_the_reference_again_is_valid_at_its_own_speed(verdict, rewrite):
     found = verdict(rewrite())

@@ -29,6 +29,7 @@ class Space:
         legal = set(compositions)
         self.gain = dict(gain)
         self._usable = frozenset(name for names in legal for name in names)
+        self._always = frozenset(name for name in self._usable if BY_NAME[name].foundation)
         head = best_first(legal, gain, _DIVERSE)
         tail = sorted(legal.difference(head), key=lambda names: (-prior(names, gain), names))
         self.ranked: tuple[Names, ...] = (*head, *tail)
@@ -39,7 +40,7 @@ class Space:
 
     def applies(self, names: Names) -> bool:
         """Whether a composition is legal and all its recipes apply, also one that is not ranked."""
-        return bool(names) and self._usable.issuperset(names) and not broken_rule(names)
+        return bool(names) and self._always <= set(names) <= self._usable and not broken_rule(names)
 
     def exhausted(self, tried: set[Names]) -> bool:
         """Whether nothing is left of what is ranked."""

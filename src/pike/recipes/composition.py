@@ -71,13 +71,15 @@ MANY_REWRITES = 4
 def legal_compositions(applicable: Iterable[str]) -> list[Names]:
     """Every legal composition of these recipes; where many rewrites apply, those with few or most of them."""
     recipes = [BY_NAME[name] for name in ordered(applicable)]
-    by_stage = {stage: [recipe.name for recipe in recipes if recipe.stage is stage] for stage in Stage}
+    always = tuple(recipe.name for recipe in recipes if recipe.foundation)
+    others = [recipe for recipe in recipes if not recipe.foundation]
+    by_stage = {stage: [recipe.name for recipe in others if recipe.stage is stage] for stage in Stage}
     choices: list[list[Names]] = []
     for stage, names in by_stage.items():
         most = 1 if stage in (Stage.LOWER, Stage.PRECISION) else len(names)
         sizes = [size for size in range(most + 1) if _is_enumerated(size, len(names), stage)]
         choices.append([subset for size in sizes for subset in itertools.combinations(names, size)])
-    combined = (tuple(itertools.chain(*parts)) for parts in itertools.product(*choices))
+    combined = (tuple(itertools.chain(always, *parts)) for parts in itertools.product(*choices))
     return [names for names in combined if names and not broken_rule(names)]
 
 

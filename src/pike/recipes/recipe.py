@@ -21,6 +21,7 @@ from pike.core.evaluation import EvaluateOptions
 from pike.recipes.graph import calls, capture_graph
 from pike.recipes.quiet import quietly
 from pike.recipes.rounding import operations
+from pike.recipes.routing import capture_experts
 
 MOST_OPERATIONS_HERE = 10**11
 """Models with more multiplications and additions are not called on the CPU only to see whether they are steady."""
@@ -92,12 +93,15 @@ class Problem:
     @functools.cached_property
     def captured(self) -> tuple[torch.fx.GraphModule | None, str]:
         """The model as a graph, or None and why it cannot be captured."""
-        try:
-            with quietly():
-                return capture_graph(self.model, self.args, self.kwargs), ""
-        except Exception as error:  # export runs the user's forward and raises many kinds of errors
-            lines = str(error).strip().splitlines() or [type(error).__name__]
-            return None, f"the model cannot be captured as a graph: {lines[0]}"
+        why = ""
+        for capture in (capture_graph, capture_experts):
+            try:
+                with quietly():
+                    return capture(self.model, self.args, self.kwargs), ""
+            except Exception as error:  # export runs the user's forward and raises many kinds of errors
+                lines = str(error).strip().splitlines() or [type(error).__name__]
+                why = why or f"the model cannot be captured as a graph: {lines[0]}"
+        return None, why
 
     @functools.cached_property
     def unsteady(self) -> str:
@@ -147,6 +151,7 @@ class Recipe:
         while_running: for a setting, whether it also holds while the model runs.
         needs: names of which one must be in the composition too; empty for none.
         excludes: names that cannot be in the same composition.
+        foundation: whether every composition has it where it applies, because the others build on it.
         prior_cpu: expected log speedup on a CPU, for trying promising compositions first.
         prior_cuda: expected log speedup on a GPU.
         suits: what to add to the expectation for a problem, by its structure.
@@ -164,6 +169,7 @@ class Recipe:
     while_running: bool = False
     needs: frozenset[str] = frozenset()
     excludes: frozenset[str] = frozenset()
+    foundation: bool = False
     prior_cpu: float = 0.0
     prior_cuda: float = 0.0
     suits: Callable[[Problem], float] = lambda _problem: 0.0

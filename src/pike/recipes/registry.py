@@ -24,10 +24,12 @@ from pike.recipes import (
     measured_kernels,
     merge_convs,
     narrow_linears,
+    one_kernel,
     pool_first,
     real_rotations,
     reduce_overhead,
     relu_attention,
+    routed_experts,
     sdpa,
     tf32,
     trace_frozen,
@@ -38,6 +40,7 @@ from pike.recipes import (
 from pike.recipes.recipe import Recipe
 
 RECIPES: tuple[Recipe, ...] = (
+    routed_experts.RECIPE,
     fold_batch_norm.RECIPE,
     pool_first.RECIPE,
     merge_convs.RECIPE,
@@ -62,6 +65,7 @@ RECIPES: tuple[Recipe, ...] = (
     max_autotune.RECIPE,
     trace_frozen.RECIPE,
     cuda_graph.RECIPE,
+    one_kernel.RECIPE,
     tf32.RECIPE,
     freeze.RECIPE,
     tuned_kernels.RECIPE,

@@ -1,0 +1,134 @@
+"""Experts that a router chooses: captured once, right for every number of rows, and the foundation of other recipes."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from recipe_harness import CPU, CUDA, Case, source_task
+
+from pike.core.evaluation import EvaluateOptions
+from pike.recipes.choose import Space
+from pike.recipes.composition import legal_compositions
+from pike.recipes.recipe import Problem
+from pike.recipes.registry import BY_NAME
+from pike.recipes.routing import capture_experts
+
+HEAD = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+class Network(nn.Module):
+    def __init__(self, width, hidden):
+        super().__init__()
+        self.gate = nn.Linear(width, hidden, dtype=torch.bfloat16)
+        self.up = nn.Linear(width, hidden, bias=False, dtype=torch.bfloat16)
+        self.down = nn.Linear(hidden, width, bias=False, dtype=torch.bfloat16)
+    def forward(self, x):
+        {network}
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.router = nn.Linear(32, 5, bias=False, dtype=torch.bfloat16)
+        self.experts = nn.ModuleList(Network(32, 20) for _ in range(5))
+    def forward(self, x):
+        weights, chosen = self.router(x).softmax(-1).topk(2)
+        order = chosen.flatten().argsort(stable=True)
+        parts = torch.split(x[order // 2], torch.bincount(chosen.flatten(), minlength=5).tolist())
+        {join}
+        made = torch.empty_like(made).index_copy(0, order, made).view(*chosen.shape, -1)
+        return (made * weights[..., None]).sum(1)
+def get_inputs():
+    return [torch.randn(24, 32, dtype=torch.bfloat16)]
+def get_init_inputs():
+    return []
+"""
+NETWORK = "return self.down(F.silu(self.gate(x)) * self.up(x))"
+JOIN = "made = torch.cat([expert(part) for expert, part in zip(self.experts, parts) if len(part)])"
+
+
+def experts(network: str = NETWORK, join: str = JOIN) -> Case:
+    return Case.of(source_task(HEAD.replace("{network}", network).replace("{join}", join)))
+
+
+def problem(case: Case, facts=CPU) -> Problem:
+    inputs = case.reference.draw(1)
+    return Problem(copy.deepcopy(case.reference.model), inputs.args, inputs.kwargs, facts, EvaluateOptions())
+
+
+NETWORKS = {
+    "gated, with a bias": NETWORK,
+    "plain": "return self.down(torch.relu(self.gate(x)).square() + 1.0)",
+    "in more bits between": "return self.down((self.gate(x).to(torch.float32) * 0.5).to(torch.bfloat16))",
+}
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_what_was_captured_holds_for_other_numbers_of_rows(network):
+    case = experts(NETWORKS[network])
+    model, inputs = case.reference.model, case.reference.draw(1)
+    graph = capture_experts(copy.deepcopy(model), inputs.args, inputs.kwargs)
+    sizes = set()
+    for seed in range(2, 8):
+        (x,) = case.reference.draw(seed).args
+        x[:, :] += 3 * (seed % 3) * model.router.weight[seed % 5]  # some experts get everything and some nothing
+        with torch.no_grad():
+            wanted, found = model(x), graph(x)
+            sizes.add(tuple(torch.bincount(model.router(x).topk(2)[1].flatten(), minlength=5).tolist()))
+        torch.testing.assert_close(found, wanted, rtol=0.02, atol=0.02)
+    assert len(sizes) > 4 and any(0 in each for each in sizes)
+
+
+def test_weights_are_not_held_twice():
+    case = experts()
+    model, inputs = copy.deepcopy(case.reference.model), case.reference.draw(1)
+    graph = capture_experts(model, inputs.args, inputs.kwargs)
+    stacks = {buffer.untyped_storage().data_ptr() for _, buffer in graph.named_buffers()}
+    for mine, original in zip(model.experts.parameters(), case.reference.model.experts.parameters(), strict=True):
+        assert torch.equal(mine, original)
+        assert mine.untyped_storage().data_ptr() in stacks
+
+
+@pytest.mark.parametrize(
+    ("network", "join", "why"),
+    [
+        ("return self.down(self.gate(x).softmax(0))", JOIN, "softmax"),
+        ("return self.down(self.gate(x)) + x.mean(0)", JOIN, "mean"),
+        ("return self.down(self.gate(x) * self.gate.bias)", JOIN, "mul"),
+        (NETWORK, JOIN.replace("zip(self.experts, parts)", "zip(self.experts[::-1], reversed(parts))"), "order"),
+    ],
+)
+def test_experts_that_do_more_than_rows_alone_are_left_as_they_are(network, join, why):
+    case = experts(network, join)
+    inputs = case.reference.draw(1)
+    with pytest.raises((RuntimeError, AttributeError), match=why):
+        capture_experts(copy.deepcopy(case.reference.model), inputs.args, inputs.kwargs)
+    assert "cannot be captured" in BY_NAME["routed_experts"].declines(problem(case))
+
+
+def test_a_candidate_gives_the_reference_s_answers(tmp_path):
+    case = experts()
+    candidate = case.build(tmp_path, "routed_experts")
+    for seed in (1, 2):
+        error, own = case.errors(candidate, case.reference.draw(seed))
+        assert error <= 2 * own
+    assert candidate._prepared is not None
+
+
+def test_every_other_recipe_builds_on_it(tmp_path):
+    found = problem(experts())
+    applicable = [name for name, recipe in BY_NAME.items() if not recipe.declines(found)]
+    assert {"routed_experts", "inductor", "fold_constants"} <= set(applicable)
+    everything = legal_compositions(applicable)
+    assert ("routed_experts",) in everything and ("inductor",) not in everything
+    assert all(names[0] == "routed_experts" for names in everything)
+    space = Space(everything, dict.fromkeys(applicable, 0.1))
+    near = space.neighbours(("routed_experts", "inductor"))
+    assert near and all("routed_experts" in names for names in near)
+
+
+def test_a_model_that_can_be_captured_anyway_does_not_need_it():
+    case = Case.of(source_task(HEAD.replace("{network}", NETWORK).replace("{join}", "made = self.experts[0](x[order // 2])")
+                               .replace("parts = torch.split(x[order // 2], torch.bincount(chosen.flatten(), minlength=5).tolist())", "pass")))
+    assert BY_NAME["routed_experts"].declines(problem(case, CUDA)) == "no experts whose rows the host counts"
