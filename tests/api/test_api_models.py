@@ -15,7 +15,7 @@ from pike.engine import originals, outputs
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = ("evaluate.max_timing_seconds=1.5", "evaluate.correctness_seeds=1", "engine.finalists=1")
+SETTINGS = ("evaluate.max_timing_seconds=0.3", "evaluate.correctness_seeds=1", "engine.finalists=1")
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from pike.core.errors import UserError
 from pike.core.evaluation import Status
 
 QUICK = (
-    "evaluate.max_timing_seconds=1.5",
+    "evaluate.max_timing_seconds=0.3",
     "evaluate.correctness_seeds=1",
     "evaluate.threads=1",
     "engine.finalists=1",

@@ -35,7 +35,7 @@ def get_inputs():
 def get_init_inputs():
     return [256]
 """
-SHORT = EvaluateOptions(device="cpu", max_timing_seconds=1.5, timeout_seconds=120, threads=1)
+SHORT = EvaluateOptions(device="cpu", max_timing_seconds=0.4, timeout_seconds=120, threads=1)
 CORRECT = {Status.VALID, Status.UNTRUSTED_TIMING}
 """Verdicts on a right answer; a busy machine can spoil the clock, which is not what is tested here."""
 

@@ -38,7 +38,7 @@ def get_init_inputs():
 FASTER = TASK.replace("Model(", "ModelNew(").replace("import torch", "import torch  # the same again")
 WRONG = FASTER.replace("range(8)", "range(7)")
 QUICK = [
-    *("--device", "cpu", "--set", "evaluate.threads=1", "--set", "evaluate.max_timing_seconds=1.0"),
+    *("--device", "cpu", "--set", "evaluate.threads=1", "--set", "evaluate.max_timing_seconds=0.3"),
     *("--set", "evaluate.correctness_seeds=1", "--set", "evaluate.timeout_seconds=60.0"),
 ]
 RUN = [*QUICK, "--set", "engine.finalists=1", "--strategy", "pike-b:no-iba", "--yes"]
@@ -148,7 +148,7 @@ def test_ctrl_c_stops_cleanly_and_resume_finishes(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_the_demo_ends_with_its_table_and_files(folder: Path) -> None:
-    quick = ["--set", "evaluate.max_timing_seconds=1.0", "--set", "engine.finalists=1"]
+    quick = ["--set", "evaluate.max_timing_seconds=0.3", "--set", "engine.finalists=1"]
     # Without a compiler, which would take minutes; that baselines compile is tested with them.
     words = ["demo", "demo/gpt_block:small", "--query-budget", "1", "--device", "cpu", *quick]
     done = pike(folder, *words, PATH=str(folder))

@@ -33,7 +33,7 @@ def get_init_inputs():
     return [96]
 """
 
-OPTIONS = EvaluateOptions(max_timing_seconds=1.0, timeout_seconds=60.0, correctness_seeds=2, threads=1)
+OPTIONS = EvaluateOptions(max_timing_seconds=0.4, timeout_seconds=60.0, correctness_seeds=2, threads=1)
 """One thread, because several wait for each other where the machine is busy."""
 
 

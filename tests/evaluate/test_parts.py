@@ -24,8 +24,6 @@ from pike.evaluate.lease import Lease
 from pike.evaluate.reference import Inputs, like
 from pike.evaluate.sandbox import choose
 
-pytestmark = pytest.mark.timed
-
 
 def expected(native: torch.Tensor, answer: torch.Tensor | None = None) -> Expected:
     return Expected([native.double() if answer is None else answer], [native], [], True)
@@ -96,6 +94,7 @@ def _hold(folder, kind, seconds, record):
         record.put((kind, time.monotonic()))
 
 
+@pytest.mark.timed
 def test_sharers_overlap_and_a_timer_is_alone(tmp_path):
     context = multiprocessing.get_context("spawn")
     record = context.Queue()
@@ -111,6 +110,7 @@ def test_sharers_overlap_and_a_timer_is_alone(tmp_path):
     assert order[place : place + 2] == ["exclusive", "exclusive"]
 
 
+@pytest.mark.timed
 def test_a_sharer_makes_way_after_its_slice_and_gets_the_device_back(tmp_path, monkeypatch):
     monkeypatch.setattr("pike.evaluate.lease._SLICE_SECONDS", 0.2)
     context = multiprocessing.get_context("spawn")
@@ -136,6 +136,7 @@ def test_nobody_but_a_sharer_is_wanted(tmp_path):
         assert not lease.wanted()
 
 
+@pytest.mark.timed
 def test_whoever_has_a_device_throughout_takes_all_leases_at_once_and_others_wait(tmp_path):
     lease = Lease("cpu", tmp_path)
     with lease.throughout():
@@ -147,6 +148,7 @@ def test_whoever_has_a_device_throughout_takes_all_leases_at_once_and_others_wai
         fcntl.flock(body, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+@pytest.mark.timed
 def test_whoever_waits_for_a_device_keeps_still_meanwhile(tmp_path):
     told: list[bool] = []
     holder, waiter = Lease("cpu", tmp_path), Lease("cpu", tmp_path, hush=told.append)
@@ -169,6 +171,7 @@ def test_whoever_waits_for_a_device_keeps_still_meanwhile(tmp_path):
     assert told_inside == [True, False]
 
 
+@pytest.mark.timed
 def test_a_killed_holder_leaves_no_lock(tmp_path):
     context = multiprocessing.get_context("spawn")
     worker = context.Process(target=_hold, args=(tmp_path, "exclusive", 60, context.Queue()))

@@ -12,8 +12,6 @@ from pike.core.task import Task
 from pike.evaluate.client import JudgeClient
 from pike.evaluate.profile_labels import LEAKS, NO_CUSTOM_KERNEL
 
-pytestmark = pytest.mark.timed
-
 Judged = Callable[[str], Evaluation]
 PROFILED = "torch.autograd._profiler_enabled()"
 ADD = """
@@ -45,6 +43,7 @@ def profiled(judge: JudgeClient, task: Task) -> Judged:
     return judged
 
 
+@pytest.mark.timed
 def test_a_profile_names_what_takes_the_time(profiled: Judged, rewrite: Callable[..., str]) -> None:
     found = profiled(rewrite())
     profile = found.profile

@@ -16,9 +16,7 @@ from pike.evaluate.client import JudgeClient
 from pike.evaluate.sandbox import LEVELS, Claim
 from pike.evaluate.watch import Limits, Watch
 
-pytestmark = pytest.mark.timed
-
-OPTIONS = EvaluateOptions(max_timing_seconds=1.0, timeout_seconds=60.0, correctness_seeds=2)
+OPTIONS = EvaluateOptions(max_timing_seconds=0.4, timeout_seconds=60.0, correctness_seeds=2)
 FORKS = """
 import os, time
 for _ in range(200):
@@ -81,6 +79,7 @@ def _words(pid: int) -> str:
         return ""
 
 
+@pytest.mark.timed
 def test_a_fork_bomb_is_contained_and_gone_and_the_next_evaluation_unaffected(verdict, rewrite, level, left_over):
     found = verdict(FORKS, sandbox=level.name, max_processes=60)
     assert found.status is Status.RESOURCE_LIMIT, found.reason
@@ -89,6 +88,7 @@ def test_a_fork_bomb_is_contained_and_gone_and_the_next_evaluation_unaffected(ve
     assert verdict(rewrite(), sandbox=level.name).status is Status.VALID
 
 
+@pytest.mark.timed
 def test_memory_is_bounded_over_all_processes_together(verdict, level, left_over):
     found = verdict(HOGS, sandbox=level.name, memory_bytes=2 << 30)
     assert found.status is Status.RESOURCE_LIMIT, found.reason
@@ -96,6 +96,7 @@ def test_memory_is_bounded_over_all_processes_together(verdict, level, left_over
     assert left_over() == 0
 
 
+@pytest.mark.timed
 def test_memory_behind_descriptors_counts(verdict):
     found = verdict(HIDDEN_HOG, memory_bytes=2 << 30)
     assert found.status is Status.RESOURCE_LIMIT, found.reason

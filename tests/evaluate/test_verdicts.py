@@ -14,9 +14,8 @@ from pike.core.codec import encode
 from pike.core.evaluation import Effort, EvaluateOptions, EvaluationRequest, Precision, Status, Tolerance, Weights
 from pike.evaluate.client import JudgeClient
 
-pytestmark = pytest.mark.timed
 
-
+@pytest.mark.timed
 def test_the_reference_again_is_valid_at_its_own_speed(verdict, rewrite):
     found = verdict(rewrite())
     assert found.status is Status.VALID
@@ -26,6 +25,7 @@ def test_the_reference_again_is_valid_at_its_own_speed(verdict, rewrite):
     assert {"parse", "build", "load", "correct", "time", "recheck", "lease", "first-call"} == set(dict(found.seconds))
 
 
+@pytest.mark.timed
 def test_slow_is_valid_and_slow(verdict, rewrite):
     found = verdict(rewrite("__import__('time').sleep(0.01)"))
     assert found.status is Status.VALID
@@ -77,6 +77,7 @@ def test_a_running_candidate_is_refused_for_what_it_does(verdict, rewrite, befor
     assert words in found.reason
 
 
+@pytest.mark.timed
 def test_a_hanging_candidate_is_stopped_and_its_words_are_kept(verdict):
     started = time.monotonic()
     found = verdict(
@@ -104,6 +105,7 @@ def test_a_forged_message_is_a_sandbox_violation(verdict, rewrite):
     assert verdict(rewrite(forge)).status is Status.SANDBOX_VIOLATION
 
 
+@pytest.mark.timed
 def test_a_lying_clock_gains_nothing(verdict, rewrite):
     lie = "import time\ntime.perf_counter = time.time = lambda: 0.0\ntime.perf_counter_ns = lambda: 0\n"
     found = verdict(rewrite("__import__('time').sleep(0.01)", top=lie))
@@ -190,21 +192,21 @@ def test_a_judge_whose_client_dies_leaves_no_process(task, tmp_path):
     assert not _running(marker)
 
 
-def test_a_long_compilation_does_not_keep_others_from_being_timed(task, rewrite):
+@pytest.mark.timed
+def test_a_long_compilation_does_not_keep_others_from_being_timed(judge, task, rewrite):
     """It stands still while they are, and that is not its own time."""
     once = "import time\n        if not hasattr(self, 'warm'): time.sleep(10); self.warm = True"
-    options = EvaluateOptions(device="cpu", timeout_seconds=60.0, max_timing_seconds=1.0, threads=1)
-    slow, quick = JudgeClient(), JudgeClient()
+    options = EvaluateOptions(device="cpu", timeout_seconds=60.0, max_timing_seconds=0.4, threads=1)
+    slow = JudgeClient()
     again = EvaluationRequest(task, rewrite(), options)
-    quick.evaluate(again)
+    judge.evaluate(again)
     reached = threading.Event()
     with ThreadPoolExecutor() as pool:
         request = EvaluationRequest(task, rewrite(once), options)
         late = pool.submit(slow.evaluate, request, lambda stage: reached.set() if stage == "correct" else None)
         assert reached.wait(120)
-        first = quick.evaluate(again)
+        first = judge.evaluate(again)
     slow.close()
-    quick.close()
     assert (first.status, late.result().status) == (Status.VALID, Status.VALID), late.result().reason
     assert dict(first.seconds)["lease"] < 5
     assert dict(late.result().seconds)["lease"] > 0.5

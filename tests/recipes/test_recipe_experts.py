@@ -34,22 +34,35 @@ class Model(nn.Module):
         self.experts = nn.ModuleList(Network(32, 20) for _ in range(5))
     def forward(self, x):
         weights, chosen = self.router(x).softmax(-1).topk(2)
-        order = chosen.flatten().argsort(stable=True)
-        parts = torch.split(x[order // 2], torch.bincount(chosen.flatten(), minlength=5).tolist())
         {join}
-        made = torch.empty_like(made).index_copy(0, order, made).view(*chosen.shape, -1)
-        return (made * weights[..., None]).sum(1)
 def get_inputs():
     return [torch.randn(24, 32, dtype=torch.bfloat16)]
 def get_init_inputs():
     return []
 """
 NETWORK = "return self.down(F.silu(self.gate(x)) * self.up(x))"
-JOIN = "made = torch.cat([expert(part) for expert, part in zip(self.experts, parts) if len(part)])"
+SORTED = """
+        order = chosen.flatten().argsort(stable=True)
+        parts = torch.split(x[order // 2], torch.bincount(chosen.flatten(), minlength=5).tolist())
+        made = torch.cat([expert(part) for expert, part in zip(self.experts, parts) if len(part)])
+        made = torch.empty_like(made).index_copy(0, order, made).view(*chosen.shape, -1)
+        return (made * weights[..., None]).sum(1)
+"""
+LOOP = """
+        y = torch.zeros_like(x)
+        counts = torch.bincount(chosen.flatten(), minlength=5).tolist()
+        for place, expert in enumerate(self.experts):
+            if counts[place] == 0:
+                continue
+            token, choice = torch.where(chosen == place)
+            y[token] += expert(x[token]) * weights[token, choice, None]
+        return y + x
+"""
+FORMS = {"sorted and split": SORTED, "a loop that picks": LOOP}
 
 
-def experts(network: str = NETWORK, join: str = JOIN) -> Case:
-    return Case.of(source_task(HEAD.replace("{network}", network).replace("{join}", join)))
+def experts(network: str = NETWORK, form: str = SORTED) -> Case:
+    return Case.of(source_task(HEAD.replace("{network}", network).replace("{join}", form)))
 
 
 def problem(case: Case, facts=CPU) -> Problem:
@@ -64,9 +77,10 @@ NETWORKS = {
 }
 
 
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("network", NETWORKS)
-def test_what_was_captured_holds_for_other_numbers_of_rows(network):
-    case = experts(NETWORKS[network])
+def test_what_was_captured_holds_for_other_numbers_of_rows(network, form):
+    case = experts(NETWORKS[network], FORMS[form])
     model, inputs = case.reference.model, case.reference.draw(1)
     graph = capture_experts(copy.deepcopy(model), inputs.args, inputs.kwargs)
     sizes = set()
@@ -91,24 +105,28 @@ def test_weights_are_not_held_twice():
 
 
 @pytest.mark.parametrize(
-    ("network", "join", "why"),
+    ("network", "form", "why"),
     [
-        ("return self.down(self.gate(x).softmax(0))", JOIN, "softmax"),
-        ("return self.down(self.gate(x)) + x.mean(0)", JOIN, "mean"),
-        ("return self.down(self.gate(x) * self.gate.bias)", JOIN, "mul"),
-        (NETWORK, JOIN.replace("zip(self.experts, parts)", "zip(self.experts[::-1], reversed(parts))"), "order"),
+        ("return self.down(self.gate(x).softmax(0))", SORTED, "softmax"),
+        ("return self.down(self.gate(x)) + x.mean(0)", LOOP, "mean"),
+        ("return self.down(self.gate(x) * self.gate.bias)", LOOP, "mul"),
+        (NETWORK, SORTED.replace("zip(self.experts, parts)", "zip(self.experts[::-1], reversed(parts))"), "order"),
+        (NETWORK, LOOP.replace("enumerate(self.experts)", "reversed(list(enumerate(self.experts)))"), "order"),
+        (NETWORK, LOOP.replace("y[token] +=", "y[token] = 2 * y[token] +"), "what was there"),
+        (NETWORK, LOOP.replace("return y + x", "return x + 1"), "nobody asks"),
     ],
 )
-def test_experts_that_do_more_than_rows_alone_are_left_as_they_are(network, join, why):
-    case = experts(network, join)
+def test_experts_that_do_more_than_rows_alone_are_left_as_they_are(network, form, why):
+    case = experts(network, form)
     inputs = case.reference.draw(1)
     with pytest.raises((RuntimeError, AttributeError), match=why):
         capture_experts(copy.deepcopy(case.reference.model), inputs.args, inputs.kwargs)
     assert "cannot be captured" in BY_NAME["routed_experts"].declines(problem(case))
 
 
-def test_a_candidate_gives_the_reference_s_answers(tmp_path):
-    case = experts()
+@pytest.mark.parametrize("form", FORMS)
+def test_a_candidate_gives_the_reference_s_answers(form, tmp_path):
+    case = experts(form=FORMS[form])
     candidate = case.build(tmp_path, "routed_experts")
     for seed in (1, 2):
         error, own = case.errors(candidate, case.reference.draw(seed))
@@ -129,6 +147,5 @@ def test_every_other_recipe_builds_on_it(tmp_path):
 
 
 def test_a_model_that_can_be_captured_anyway_does_not_need_it():
-    case = Case.of(source_task(HEAD.replace("{network}", NETWORK).replace("{join}", "made = self.experts[0](x[order // 2])")
-                               .replace("parts = torch.split(x[order // 2], torch.bincount(chosen.flatten(), minlength=5).tolist())", "pass")))
+    case = experts(form="\n        return self.experts[0](x) * weights.sum(-1, keepdim=True)\n")
     assert BY_NAME["routed_experts"].declines(problem(case, CUDA)) == "no experts whose rows the host counts"

@@ -37,7 +37,7 @@ print("noise on stdout that must not reach the client")
 GOOD = TASK.replace("Model(", "ModelNew(").replace("torch.relu(self.linear(x))", "self.linear(x).relu_()")
 WRONG = GOOD.replace(".relu_()", "")
 QUICK = [
-    *("--device", "cpu", "--set", "evaluate.threads=1", "--set", "evaluate.max_timing_seconds=0.5"),
+    *("--device", "cpu", "--set", "evaluate.threads=1", "--set", "evaluate.max_timing_seconds=0.3"),
     *("--set", "evaluate.correctness_seeds=1", "--set", "evaluate.timeout_seconds=60.0"),
 ]
 

@@ -1,10 +1,10 @@
 """A chain of linear layers with few rows as a single CUDA kernel.
 
-Knows CUDA C++, NVRTC (the run-time compiler that comes with torch) and how to launch through the driver. A warp sums one
-output of a layer, for all rows at once; between layers all blocks wait for each other, which they can because there is
-at most one on each multiprocessor; what later layers read is fetched into the cache meanwhile. Sums and what passes
-between layers are float32 whatever the weights are. Does not know graphs. Imports nothing of PIKE, because it is copied
-into candidates.
+Knows CUDA C++, NVRTC (the run-time compiler that comes with torch) and how to launch through the driver. A warp sums
+one output of a layer, for all rows at once; between layers all blocks wait for each other, which they can because there
+is at most one on each multiprocessor; what later layers read is fetched into the cache meanwhile. Sums and what passes
+between layers are float32 whatever the weights are. Calls must not overlap: they share what lies between layers. Does
+not know graphs. Imports nothing of PIKE, because it is copied into candidates.
 """
 
 from __future__ import annotations
@@ -25,19 +25,24 @@ LAYER_TYPES = {torch.float32: "float", torch.float16: "half_bits", torch.bfloat1
 LAYERS_SOURCE = r"""
 #ifdef __CUDACC_RTC__
 #define ON_DEVICE __device__ __forceinline__
-ON_DEVICE void past_l1(const float* p, float (&v)[1]) { asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(v[0]) : "l"(p)); }
+ON_DEVICE void past_l1(const float* p, float (&v)[1]) {
+  asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(v[0]) : "l"(p));
+}
 ON_DEVICE void past_l1(const float* p, float (&v)[2]) {
   asm volatile("ld.global.cg.v2.f32 {%0, %1}, [%2];" : "=f"(v[0]), "=f"(v[1]) : "l"(p));
 }
 ON_DEVICE void past_l1(const float* p, float (&v)[4]) {
-  asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) : "l"(p));
+  asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) : "l"(p));
 }
 ON_DEVICE unsigned seen(const unsigned* p) {
   unsigned v; asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory"); return v;
 }
 ON_DEVICE void fetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" :: "l"(p)); }
 ON_DEVICE float wide(unsigned short bits) { float v; asm("cvt.f32.f16 %0, %1;" : "=f"(v) : "h"(bits)); return v; }
-ON_DEVICE unsigned short narrow(float v) { unsigned short bits; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(v)); return bits; }
+ON_DEVICE unsigned short narrow(float v) {
+  unsigned short bits; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(v)); return bits;
+}
 ON_DEVICE float bits_to_float(unsigned bits) { return __uint_as_float(bits); }
 ON_DEVICE unsigned float_to_bits(float v) { return __float_as_uint(v); }
 #endif
@@ -121,7 +126,9 @@ ON_DEVICE void fetch_all(const void* start, long long bytes, int warp, int lane,
   for (long long at = (warp * 32LL + lane) * 128; at < bytes; at += warps * 4096LL) fetch((const char*)start + at);
 }
 
-struct Job { const void* x[MOST_INPUTS]; void* y; float* between[2]; unsigned* gate; const void* w[DEPTH]; const float* b[DEPTH]; };
+struct Job {
+  const void* x[MOST_INPUTS]; void* y; float* between[2]; unsigned* gate; const void* w[DEPTH]; const float* b[DEPTH];
+};
 
 extern "C" __global__ void __launch_bounds__(THREADS) layers(const Job job) {
   const int lane = threadIdx.x % 32, warps = gridDim.x * (THREADS / 32);
@@ -303,7 +310,11 @@ def nvrtc_library() -> Any:
     """
     name = f"libnvrtc.so.{str(torch.version.cuda).partition('.')[0]}"
     home = Path(torch.__file__).parent
-    folders = [*sorted(home.parent.glob("nvidia/*/lib")), home / "lib", Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "lib64")]
+    folders = [
+        *sorted(home.parent.glob("nvidia/*/lib")),
+        home / "lib",
+        Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "lib64"),
+    ]
     for path in (name, *(str(folder / name) for folder in folders)):
         try:
             return ctypes.CDLL(path)

@@ -1,13 +1,14 @@
 """A model that is a chain of linear layers with few rows, run as one kernel.
 
-Such models take as long as it takes to launch their kernels, and as it takes to copy inputs into a recording and outputs
-out of it; one launch that reads the inputs where they lie needs neither. Knows which graphs are such chains: inputs side
-by side, then linear layers, each with a function of its outputs. Does not know the kernel (`layers_kernel`). With 16
-bits, weights are read in 16 bits and everything else stays in float32.
+Such models take as long as it takes to launch their kernels, and to copy inputs into a recording and outputs out of it;
+one launch that reads the inputs where they lie needs neither. Knows which graphs are such chains: inputs side by side,
+then linear layers, each with a function of its outputs. Does not know the kernel (`layers_kernel`). With 16 bits,
+weights are read in 16 bits and everything else stays in float32.
 """
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import torch
@@ -94,7 +95,12 @@ def chain_of(graph: torch.fx.GraphModule) -> Chain | None:
         return None
     rows = rows_of(inputs, layers)
     known = {example.dtype, *(layer.weight.dtype for layer in layers), *(example_of(one).dtype for one in inputs)}
-    if function != "none" or not 0 < rows <= KERNEL_ROWS or len(layers) > KERNEL_LAYERS or not known <= set(LAYER_TYPES):
+    if (
+        function != "none"
+        or not 0 < rows <= KERNEL_ROWS
+        or len(layers) > KERNEL_LAYERS
+        or not known <= set(LAYER_TYPES)
+    ):
         return None
     return Chain(inputs, rows, layers, outputs[0])
 
@@ -124,7 +130,10 @@ def is_cast(node: torch.fx.Node) -> bool:
 
 def is_same_memory(node: torch.fx.Node) -> bool:
     """Whether a node gives contiguous values another shape."""
-    return calls(node, "reshape", "flatten", "squeeze", "unsqueeze", "view") and example_of(operand(node, 0)).is_contiguous()
+    return (
+        calls(node, "reshape", "flatten", "squeeze", "unsqueeze", "view")
+        and example_of(operand(node, 0)).is_contiguous()
+    )
 
 
 def rows_of(inputs: list[torch.fx.Node], layers: list[Layer]) -> int:
@@ -135,7 +144,7 @@ def rows_of(inputs: list[torch.fx.Node], layers: list[Layer]) -> int:
     rows = values // layers[0].weight.shape[1]
     fits = rows * layers[0].weight.shape[1] == values and all(example_of(one).is_contiguous() for one in inputs)
     side_by_side = len(inputs) == 1 or all(example_of(one).shape[0] == rows for one in inputs)
-    follows = all(one.weight.shape[0] == other.weight.shape[1] for one, other in zip(layers, layers[1:], strict=False))
+    follows = all(one.weight.shape[0] == other.weight.shape[1] for one, other in itertools.pairwise(layers))
     return rows if fits and side_by_side and follows else 0
 
 

@@ -1,13 +1,15 @@
 """Capturing experts that a router chooses, without asking the host how many tokens each one gets.
 
-Models with routed experts sort tokens by expert, ask the host for the sizes, split, call each expert on its part and
-join the parts. `ManyExperts` watches the model's own code do so while it is captured: the parts stand for rows that are
-not known yet, and joining them computes every expert's rows at once, as grouped products. What is captured therefore
-holds for any sizes. Imports nothing of PIKE, because its functions must work alone inside a candidate file.
+Models with routed experts ask the host how many tokens each expert gets, or which: they split tokens that they sorted
+by expert, or loop over the experts and pick each one's tokens. `ManyExperts` watches the model's own code do so while
+it is captured: what an expert is given stands for rows that are not known yet, and where the experts' results meet,
+every expert's rows are computed at once, as grouped products. What is captured therefore holds for any numbers of
+tokens. Imports nothing of PIKE but the graph's functions, because it is copied into candidates.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -19,22 +21,20 @@ ROW_BY_ROW = frozenset({"silu", "gelu", "relu", "sigmoid", "tanh", "mul", "add",
 """Functions that treat each row alone, whichever expert's it is, when everything else they are given is a number."""
 
 
-class ManyExperts(TorchFunctionMode):
-    """While it is entered, counting and splitting the rows of experts asks the host for nothing."""
+class Sizes(list[object]):
+    """One size for each expert, of which nothing can be computed: the numbers are not known while a model is captured.
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs, name = kwargs or {}, getattr(func, "__name__", "")
-        if name == "bincount" and len(args) == 1 and isinstance(kwargs.get("minlength"), int):
-            return Counts(count_each(args[0], kwargs["minlength"]))
-        if name == "split" and len(args) > 1 and isinstance(args[1], Sizes):
-            return tuple(ExpertRows(args[0], args[1].each, place) for place in range(len(args[1])))
-        return func(*args, **kwargs)
+    Args:
+        each: the sizes, on the device.
+    """
+
+    def __init__(self, each: torch.Tensor) -> None:
+        super().__init__(object() for _ in range(each.numel()))
+        self.each = each
 
 
 class Counts:
-    """How many rows each expert gets, which nobody knows yet: when the host asks, an object for each that is no number."""
+    """What stands for the result of `bincount`, which models only ask for the sizes in it."""
 
     def __init__(self, each: torch.Tensor) -> None:
         self.each = each
@@ -44,12 +44,11 @@ class Counts:
         return Sizes(self.each)
 
 
-class Sizes(list[object]):
-    """One size for each expert, of which nothing can be computed."""
+class Picked:
+    """Which tokens chose an expert (axis 0), or as which of their choices (axis 1): `where(chosen == place)`."""
 
-    def __init__(self, each: torch.Tensor) -> None:
-        super().__init__(object() for _ in range(each.numel()))
-        self.each = each
+    def __init__(self, chosen: torch.Tensor, place: int, axis: int) -> None:
+        self.chosen, self.place, self.axis = chosen, place, axis
 
 
 class ExpertRows:
@@ -57,15 +56,19 @@ class ExpertRows:
 
     Args:
         rows: the rows of all experts, one after the other.
-        each: how many rows each expert gets.
+        count: the number of rows of each of so many experts.
         place: which expert.
         made_by: a function and its arguments; None where these are the rows themselves.
     """
 
     def __init__(
-        self, rows: torch.Tensor, each: torch.Tensor, place: int, made_by: tuple[Any, tuple[Any, ...], Any] | None = None
+        self,
+        rows: torch.Tensor,
+        count: Callable[[int], torch.Tensor],
+        place: int,
+        made_by: tuple[Any, tuple[Any, ...], Any] | None = None,
     ) -> None:
-        self.rows, self.each, self.place, self.made_by = rows, each, place, made_by
+        self.rows, self.count, self.place, self.made_by = rows, count, place, made_by
 
     @classmethod
     def __torch_function__(
@@ -74,16 +77,18 @@ class ExpertRows:
         if func is torch.cat:
             return join(list(args[0]))
         mine = next(value for value in args if isinstance(value, ExpertRows))
-        return ExpertRows(mine.rows, mine.each, mine.place, (func, args, kwargs or {}))
+        return ExpertRows(mine.rows, mine.count, mine.place, (func, args, kwargs or {}))
 
     def __len__(self) -> int:
         return 1  # rows of nobody do no harm
 
     def __mul__(self, other: Any) -> Any:
-        return torch.mul(self, other)  # type: ignore[call-overload]
+        return ExpertRows.__torch_function__(torch.mul, (), (self, other))
+
+    __rmul__ = __mul__
 
     def __add__(self, other: Any) -> Any:
-        return torch.add(self, other)  # type: ignore[call-overload]
+        return ExpertRows.__torch_function__(torch.add, (), (self, other))
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(torch.Tensor, name)
@@ -95,6 +100,92 @@ class ExpertRows:
     def dtype(self) -> torch.dtype:
         """Of the rows that the expert was given."""
         return self.rows.dtype
+
+
+class ManyExperts(TorchFunctionMode):
+    """While it is entered, whatever models ask the host about the rows of experts is answered without it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.compared: list[tuple[torch.Tensor, torch.Tensor, int]] = []
+        self.orders: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self.gathered: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
+        self.gaining: list[tuple[torch.Tensor, torch.Tensor, list[Any]]] = []
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs, name = kwargs or {}, getattr(func, "__name__", "").strip("_")
+        if name in ("getitem", "setitem") and is_picked(args[1]):
+            return self.get(*args) if name == "getitem" else self.set(*args)
+        if name != "get":  # shapes do not depend on values
+            self.settle((args, kwargs))
+        if name == "bincount" and len(args) == 1 and isinstance(kwargs.get("minlength"), int):
+            return Counts(count_each(args[0], kwargs["minlength"]))
+        if name == "split" and len(args) > 1 and isinstance(args[1], Sizes):
+            each = args[1].each
+            return tuple(ExpertRows(args[0], lambda _: each, place) for place in range(len(args[1])))
+        if name == "where" and len(args) == 1:
+            for mask, chosen, place in self.compared:
+                if mask is args[0]:
+                    return Picked(chosen, place, 0), Picked(chosen, place, 1)
+        found = func(*args, **kwargs)
+        if name == "eq" and type(args[1]) is int and isinstance(found, torch.Tensor):
+            self.compared.append((found, args[0], args[1]))
+        return found
+
+    def get(self, owner: torch.Tensor, index: Any) -> ExpertRows:
+        """The rows of `owner` that an expert is given, or its tokens' weights for it."""
+        first = index if isinstance(index, Picked) else index[0]
+        order = self.order(first.chosen)
+        rows = next((rows for one, by, rows in self.gathered if one is owner and by is first.chosen), None)
+        if rows is None:
+            if first is index:
+                rows = owner[order // first.chosen.shape[1]]
+            else:
+                rows = owner.flatten()[order].view(-1, *[1] * (len(index) - 2))
+            self.gathered.append((owner, first.chosen, rows))
+        return ExpertRows(rows, lambda count: count_each(first.chosen, count), first.place)
+
+    def order(self, chosen: torch.Tensor) -> torch.Tensor:
+        """The order of tokens by expert, worked out once."""
+        known = next((order for by, order in self.orders if by is chosen), None)
+        if known is None:
+            known = chosen.flatten().argsort(stable=True)
+            self.orders.append((chosen, known))
+        return known
+
+    def set(self, owner: torch.Tensor, index: Picked, value: Any) -> None:
+        """`owner[index] += value`, remembered until somebody asks for the owner."""
+        func, args, _ = value.made_by
+        before, *gained = args
+        if getattr(func, "__name__", "") != "add" or before.made_by or before.rows is not self.get(owner, index).rows:
+            raise RuntimeError("rows of experts are not added to what was there")
+        for one, by, parts in self.gaining:
+            if one is owner and by is index.chosen:
+                parts += gained
+                return
+        self.gaining.append((owner, index.chosen, gained))
+
+    def settle(self, asked: Any) -> None:
+        """Add what experts made of their rows to what somebody asks for now."""
+        if not self.gaining:
+            return
+        leaves = torch.utils._pytree.tree_leaves(asked)
+        for gain in [gain for gain in self.gaining if any(leaf is gain[0] for leaf in leaves)]:
+            self.gaining.remove(gain)
+            owner, chosen, parts = gain
+            made = join(parts)
+            back = torch.empty_like(made).index_copy(0, self.order(chosen), made)
+            owner.add_(back.view(*chosen.shape, -1).sum(1))
+
+
+def is_picked(index: Any) -> bool:
+    """Whether an index is an expert's tokens, alone or with which of their choices it was."""
+    if not isinstance(index, tuple):
+        return isinstance(index, Picked) and index.axis == 0
+    axes = [one.axis if isinstance(one, Picked) else one for one in index]
+    return axes[:2] == [0, 1] and all(one is None for one in axes[2:])
 
 
 def count_each(values: torch.Tensor, count: int) -> torch.Tensor:
@@ -109,19 +200,21 @@ def join(parts: list[Any]) -> torch.Tensor:
     Raises:
         RuntimeError: the parts are not one of each expert in order, or experts do what cannot be done for all at once.
     """
-    if [part.place for part in parts] != list(range(parts[0].each.numel())):
+    each = parts[0].count(len(parts))
+    if [part.place for part in parts] != list(range(each.numel())):
         raise RuntimeError("rows of experts are not joined in their order")
-    return computed(parts, torch.cumsum(parts[0].each, 0).to(torch.int32), {})
+    return computed(parts, torch.cumsum(each, 0).to(torch.int32), {})
 
 
 def computed(parts: list[Any], ends: torch.Tensor, known: dict[int, torch.Tensor]) -> torch.Tensor:
     """All rows of one step of every expert: `parts` has that step for each, `ends` where the rows of each end."""
     first = parts[0]
     if first.made_by is None:
-        return first.rows
+        rows: torch.Tensor = first.rows
+        return rows
     if id(first) not in known:
         func, args, kwargs = first.made_by
-        steps = [part.made_by or (None, (), {}) for part in parts]
+        steps: list[Any] = [part.made_by or (None, (), {}) for part in parts]
         if any((step[0], len(step[1]), step[2]) != (func, len(args), kwargs) for step in steps):
             raise RuntimeError("experts differ in what they do")
         columns = [[step[1][index] for step in steps] for index in range(len(args))]
@@ -165,8 +258,11 @@ def capture_experts(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[
     Raises:
         RuntimeError: experts do what cannot be done for all at once (and what else `capture_graph` raises).
     """
-    with ManyExperts():
+    watch = ManyExperts()
+    with watch:
         graph = capture_graph(model, args, kwargs)
+    if watch.gaining:
+        raise RuntimeError("nobody asks for what rows of experts are added to")
     store_stacks(graph)
     graph.meta["experts"] = True
     return graph
@@ -180,9 +276,10 @@ def is_captured_with_experts(graph: torch.fx.GraphModule) -> bool:
 def store_stacks(graph: torch.fx.GraphModule) -> None:
     """Stack weights once instead of at each call; they become slices of the stack, so that nothing is held twice."""
     for node in nodes_calling(graph, "stack"):
-        if not all(source.op == "get_attr" for source in node.args[0]):
+        read: Any = node.args[0]
+        if not all(source.op == "get_attr" for source in read):
             continue
-        weights = [graph.get_parameter(str(source.target)) for source in node.args[0]]
+        weights = [graph.get_parameter(str(source.target)) for source in read]
         stack = torch.stack([weight.detach() for weight in weights])
         for weight, part in zip(weights, stack, strict=True):
             weight.data = part
