@@ -28,7 +28,7 @@ demo: $(VENV)/.pike-runtime
 	$(BIN)/pike demo
 
 test: $(VENV)/.pike-test
-	$(BIN)/python -m pytest -n 2 --dist loadscope $(addprefix --ignore=,$(JUDGED))
+	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder $(addprefix --ignore=,$(JUDGED))
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not timed" $(JUDGED)
 	$(BIN)/python -m pytest -m timed $(JUDGED)
 

@@ -126,7 +126,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(PIECES, max_size=30).map("".join), st.sampled_from(list(Finish)))
 def test_no_answer_raises_and_a_refusal_always_has_a_reason(answer, finish):
     found = extract(answer, finish)

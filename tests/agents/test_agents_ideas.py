@@ -72,7 +72,7 @@ def test_an_unusable_answer_has_no_ideas(answer):
     assert parse_ideas(answer) == ()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(alphabet='1.)-*#` \n\ta(bI[]{}":,', max_size=200))
 def test_no_answer_raises(answer):
     ideas = parse_ideas(answer)

@@ -234,7 +234,7 @@ def _with_the_daemon(child: Child, without: int) -> set[int]:
     deadline = time.monotonic() + 20
     while _alive(child) != without + 1 and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert _alive(child) == without + 1
+    assert _alive(child) == without + 1, {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in child.pids()}
     return child.pids()
 
 

@@ -55,6 +55,7 @@ LOOP = """
             if counts[place] == 0:
                 continue
             token, choice = torch.where(chosen == place)
+            assert weights[chosen[:, 0], 0 * chosen[:, 1]].shape == x[:, 0].shape  # other indices are left alone
             y[token] += expert(x[token]) * weights[token, choice, None]
         return y + x
 """

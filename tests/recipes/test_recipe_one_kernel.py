@@ -54,6 +54,7 @@ NOT_CHAINS = {
     "rows side by side": "return self.a(torch.cat([x.flatten(), y.flatten()]).view(3, 24))",
     "turned": "return self.a(torch.cat([x, y], 1)).T",
     "nothing to do": "return x",
+    "no input": "return self.a.bias",
     "weights that depend on inputs": BESIDE + "return F.linear(self.a(x), y.new_zeros(5, 40) + y.sum())",
     "numbers that are cut off": BESIDE + "return self.b(self.a(x).to(torch.int32).to(torch.float32))",
 }
@@ -95,6 +96,7 @@ def put_on_host(monkeypatch, module, folder: Path) -> list[int]:
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
     monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 0, raising=False)
     return launched
 

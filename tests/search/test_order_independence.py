@@ -38,7 +38,7 @@ def build(config: StrategyConfig, queries: int) -> Strategy:
 
 
 @pytest.mark.parametrize("name", list(CONFIGURATIONS))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(data=st.data(), salt=st.integers(0, 50), queries=st.integers(1, 90), concurrency=st.integers(1, 20))
 def test_any_order_leads_to_the_same_decisions(
     name: str, data: st.DataObject, salt: int, queries: int, concurrency: int

@@ -70,12 +70,12 @@ def one_kernel(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, 
 def chain_of(graph: torch.fx.GraphModule) -> Chain | None:
     """The chain that a whole graph is, None where it is anything else."""
     outputs = graph.graph.output_node().all_input_nodes
+    example = example_of(outputs[0]) if len(outputs) == 1 else None
+    if not isinstance(example, torch.Tensor) or not example.is_contiguous():
+        return None
     varying = varying_nodes(graph)
     layers: list[Layer] = []
     node, function = outputs[0], "none"
-    example = example_of(node)
-    if len(outputs) != 1 or not isinstance(example, torch.Tensor) or not example.is_contiguous():
-        return None
     while not is_input(node):
         if calls(node, *LAYER_FUNCTIONS) and function == "none" and not node.kwargs and len(node.args) == 1:
             function = LAYER_FUNCTIONS[node.target.overloadpacket.__name__]  # type: ignore[union-attr]

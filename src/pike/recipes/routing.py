@@ -157,9 +157,9 @@ class ManyExperts(TorchFunctionMode):
 
     def set(self, owner: torch.Tensor, index: Picked, value: Any) -> None:
         """`owner[index] += value`, remembered until somebody asks for the owner."""
-        func, args, _ = value.made_by
-        before, *gained = args
-        if getattr(func, "__name__", "") != "add" or before.made_by or before.rows is not self.get(owner, index).rows:
+        func, (before, *gained), more = value.made_by
+        same = before.made_by is None and before.rows is self.get(owner, index).rows
+        if getattr(func, "__name__", "") != "add" or more or not same:
             raise RuntimeError("rows of experts are not added to what was there")
         for one, by, parts in self.gaining:
             if one is owner and by is index.chosen:
@@ -182,10 +182,10 @@ class ManyExperts(TorchFunctionMode):
 
 def is_picked(index: Any) -> bool:
     """Whether an index is an expert's tokens, alone or with which of their choices it was."""
-    if not isinstance(index, tuple):
-        return isinstance(index, Picked) and index.axis == 0
-    axes = [one.axis if isinstance(one, Picked) else one for one in index]
-    return axes[:2] == [0, 1] and all(one is None for one in axes[2:])
+    if isinstance(index, Picked):
+        return index.axis == 0
+    both = isinstance(index, tuple) and len(index) > 1 and all(isinstance(one, Picked) for one in index[:2])
+    return both and (index[0].axis, index[1].axis) == (0, 1) and all(one is None for one in index[2:])
 
 
 def count_each(values: torch.Tensor, count: int) -> torch.Tensor:
