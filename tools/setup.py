@@ -49,6 +49,7 @@ def main(wanted: str) -> None:
     make_venv()
     install_torch()
     install_project(EXTRAS[wanted])
+    compile_all()
     for name in list(EXTRAS)[: list(EXTRAS).index(wanted) + 1]:
         stamp_file(name).write_text(fingerprint())
     say(f"ready in {time.monotonic() - started:.0f} s")
@@ -102,13 +103,13 @@ def install_torch() -> None:
         return
     if sys.platform != "linux" or has_nvidia_gpu():
         say("installing torch")
-        pip("install", f"torch=={TORCH}")
+        install(f"torch=={TORCH}")
         return
     say("installing the CPU build of torch")
     # A source that offers the +cpu build directly (a wheel folder, a mirror) spares the detour over uv.
-    if pip("install", f"torch=={TORCH}+cpu", quiet=True):
+    if install(f"torch=={TORCH}+cpu", quiet=True):
         return
-    pip("install", "uv")
+    install("uv")
     run(
         [
             venv_python(),
@@ -135,7 +136,16 @@ def install_project(extras: str) -> None:
     ).stdout.strip()
     constraints = VENV / "keep-torch.txt"
     constraints.write_text(f"torch=={version}\n")
-    pip("install", "--constraint", constraints, "--editable", f"{ROOT}{extras}")
+    install("--constraint", constraints, "--editable", f"{ROOT}{extras}")
+
+
+def compile_all() -> None:
+    """Compile what was installed, because sandboxed children cannot keep what they compile.
+
+    A few packages hold files that are not for this Python; what does not compile is not imported either.
+    """
+    code = "import compileall, sysconfig; compileall.compile_dir(sysconfig.get_path('purelib'), quiet=2, workers=0)"
+    subprocess.run([venv_python(), "-c", code], check=False)
 
 
 def has_nvidia_gpu() -> bool:
@@ -143,9 +153,12 @@ def has_nvidia_gpu() -> bool:
     return Path("/proc/driver/nvidia/version").exists() or Path("/dev/nvidia0").exists()
 
 
-def pip(*arguments: str | Path, quiet: bool = False) -> bool:
-    """Run the environment's pip; with `quiet`, a failure is an answer and nothing is printed."""
-    command = [venv_python(), "-m", "pip", "--disable-pip-version-check", *arguments]
+def install(*what: str | Path, quiet: bool = False) -> bool:
+    """Install with the environment's pip; with `quiet`, a failure is an answer and nothing is printed.
+
+    Bytecode is left to `compile_all`, which has more than one core for it.
+    """
+    command = [venv_python(), "-m", "pip", "--disable-pip-version-check", "install", "--no-compile", *what]
     if not quiet:
         run([*command, "--quiet"])
         return True

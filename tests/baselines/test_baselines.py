@@ -67,12 +67,6 @@ def test_eager_gets_the_weights_by_state_dict(judge: JudgeClient, source_task: T
     assert eager.evaluation.weights is Weights.STATE_DICT
 
 
-@pytest.mark.slow
-def test_torch_compile_is_valid_on_a_source_task(judge: JudgeClient, source_task: Task) -> None:
-    (compiled,) = measure(judge, source_task, SHORT, [COMPILE], Effort.SEARCH)
-    assert compiled.evaluation.status in CORRECT, compiled.evaluation.reason
-
-
 def test_eager_gets_a_live_module_through_from_reference(judge: JudgeClient, module_task: Task) -> None:
     (eager,) = measure(judge, module_task, SHORT, [EAGER], Effort.SEARCH)
     assert eager.evaluation.status in CORRECT, eager.evaluation.reason

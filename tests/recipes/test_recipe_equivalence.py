@@ -85,7 +85,6 @@ def test_compositions_are_equivalent(name, recipes, tmp_path):
 @pytest.mark.parametrize(
     "recipes",
     [
-        ("compile",),
         ("inductor", "freeze"),
         ("channels_last", "compile", "freeze"),
         ("sdpa", "fuse_linears", "inductor"),
