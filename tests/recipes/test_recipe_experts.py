@@ -125,6 +125,15 @@ def test_experts_that_do_more_than_rows_alone_are_left_as_they_are(network, form
     assert "cannot be captured" in BY_NAME["routed_experts"].declines(problem(case))
 
 
+def test_where_pytorch_has_no_grouped_product_nothing_is_captured():
+    case = Case.of(
+        source_task(HEAD.replace("{network}", NETWORK).replace("{join}", SORTED).replace("bfloat16", "float32"))
+    )
+    inputs = case.reference.draw(1)
+    with pytest.raises(RuntimeError, match=r"takes bfloat16, and experts' rows are torch\.float32"):
+        capture_experts(copy.deepcopy(case.reference.model), inputs.args, inputs.kwargs)
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_candidate_gives_the_reference_s_answers(form, tmp_path):
     case = experts(form=FORMS[form])

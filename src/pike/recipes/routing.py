@@ -241,7 +241,13 @@ def one_step(
 
 
 def grouped(rows: Any, weights: torch.Tensor, bias: torch.Tensor | None, ends: torch.Tensor) -> torch.Tensor:
-    """The product of each row with its expert's weights (experts, out, in), and its expert's bias (experts, out)."""
+    """The product of each row with its expert's weights (experts, out, in), and its expert's bias (experts, out).
+
+    Raises:
+        RuntimeError: PyTorch has no grouped product for these bits.
+    """
+    if rows.dtype != torch.bfloat16 or weights.dtype != torch.bfloat16:
+        raise RuntimeError(f"PyTorch's grouped product takes bfloat16, and experts' rows are {rows.dtype}")
     short = -rows.shape[1] % (16 // rows.element_size())  # rows must begin at multiples of 16 bytes
     if short:
         rows, weights = torch.nn.functional.pad(rows, (0, short)), torch.nn.functional.pad(weights, (0, short))
