@@ -10,7 +10,7 @@ from recipe_harness import CPU, CUDA, Case, source_task
 
 from pike.core.evaluation import EvaluateOptions
 from pike.recipes.choose import Space
-from pike.recipes.composition import legal_compositions
+from pike.recipes.composition import legal_compositions, ordered
 from pike.recipes.recipe import Problem
 from pike.recipes.registry import BY_NAME
 from pike.recipes.routing import capture_experts
@@ -150,7 +150,7 @@ def test_every_other_recipe_builds_on_it(tmp_path):
     assert {"routed_experts", "inductor", "fold_constants"} <= set(applicable)
     everything = legal_compositions(applicable)
     assert ("routed_experts",) in everything and ("inductor",) not in everything
-    assert all(names[0] == "routed_experts" for names in everything)
+    assert all(names[0] == "routed_experts" and names == ordered(names) for names in everything)
     space = Space(everything, dict.fromkeys(applicable, 0.1))
     near = space.neighbours(("routed_experts", "inductor"))
     assert near and all("routed_experts" in names for names in near)

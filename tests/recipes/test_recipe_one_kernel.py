@@ -167,6 +167,23 @@ def test_inputs_that_lie_anyhow_are_read_right(on_host):
         torch.testing.assert_close(kernel(x)[0], x @ layers[0].weight.T)
 
 
+def test_what_lies_between_layers_may_be_of_any_width(on_host):
+    """Six numbers are no multiple of sixteen bytes, and four that are read at once lie behind them."""
+    widths = (8, 6, 4, 2)
+    layers = [Layer(torch.randn(out, into), None, "none") for into, out in itertools.pairwise(widths)]
+    x = torch.randn(1, 8)
+    wanted = x @ layers[0].weight.T @ layers[1].weight.T @ layers[2].weight.T
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float64)  # as a user's program may have it
+        kernel = LayersKernel([x], 1, layers, (1, 2), torch.float32)
+    finally:
+        torch.set_default_dtype(before)
+    assert all(address % 16 == 0 for address in kernel.job.between)
+    assert kernel.kept[2].dtype is torch.float32
+    torch.testing.assert_close(kernel(x)[0], wanted)
+
+
 def test_not_a_number_stays_one(on_host):
     layers = [Layer(torch.eye(4), None, "relu"), Layer(torch.eye(4), None, "none")]
     x = torch.tensor([[float("nan"), float("inf"), -1.0, 2.0]])

@@ -219,7 +219,8 @@ class LayersKernel:
         weights = [aligned(layer.weight) for layer in layers]
         biases = [None if layer.bias is None else layer.bias.float().contiguous() for layer in layers]
         widest = max(weight.shape[0] for weight in weights)
-        between = torch.empty(2, rows * widest, device=self.device)
+        room = -(-rows * widest // 4) * 4  # both halves begin at multiples of 16 bytes
+        between = torch.empty(2, room, dtype=torch.float32, device=self.device)
         gate = torch.zeros(2, dtype=torch.int32, device=self.device)
         self.kept = (weights, biases, between, gate)
         self.job = job_type(len(inputs), len(layers))()

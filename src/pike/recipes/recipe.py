@@ -151,7 +151,8 @@ class Recipe:
         while_running: for a setting, whether it also holds while the model runs.
         needs: names of which one must be in the composition too; empty for none.
         excludes: names that cannot be in the same composition.
-        foundation: whether every composition has it where it applies, because the others build on it.
+        foundation: whether every composition has it where it applies, because the others build on it; listed
+            before all other recipes.
         prior_cpu: expected log speedup on a CPU, for trying promising compositions first.
         prior_cuda: expected log speedup on a GPU.
         suits: what to add to the expectation for a problem, by its structure.

@@ -1,6 +1,7 @@
 """Every recipe, listed once.
 
-Knows their order, which only breaks ties of stage. A new recipe is one file beside this one and one line here.
+Knows their order, which only breaks ties of stage; foundations come first. A new recipe is one file beside this one
+and one line here.
 """
 
 from __future__ import annotations
