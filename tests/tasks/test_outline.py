@@ -63,9 +63,28 @@ def test_a_constructor_that_needs_values_is_run_where_there_are_some():
 
 
 @pytest.mark.parametrize(
+    "first",
+    [
+        "x = x * 2 if x.sum() > 0 else x",
+        "x[torch.where(x[:, 0] > 0)] += 1",
+        "x[x > 0] = 0",
+        "x = torch.cat(x.split(torch.bincount(x.argmax(-1) % 4, minlength=4).tolist()))",
+    ],
+)
+def test_what_is_returned_whatever_the_values_are_is_known(first):
+    found = of(task(first=first))
+    assert found.problems == ()
+    assert [slot.text for slot in found.outputs] == ["bfloat16[8, 262144]", "int64[8]", "3"]
+
+
+@pytest.mark.parametrize(
     ("changed", "known", "words"),
     [
-        (task(first="x.sum().item()"), ("inputs", "parameters"), "outputs: "),
+        (task(first="x.tolist()"), ("inputs", "parameters"), "outputs: "),
+        (task(second="x.sum().item()"), ("inputs", "parameters"), "outputs: "),
+        (task(second="x[x > 0]"), ("inputs", "parameters"), "outputs: "),
+        (task(second="y.argmax(-1).bincount()"), ("inputs", "parameters"), "outputs: "),
+        (task(second="x if x.sum() else x[0]"), ("inputs", "parameters"), "outputs: "),
         (task(inputs="1 / 0"), ("parameters",), "get_inputs(): ZeroDivisionError"),
         (task(made="raise OSError('no weights')"), ("inputs",), "Model(*get_init_inputs()): OSError: no weights"),
         (task(top="import no_such_package\n"), (), "the file: ModuleNotFoundError"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -87,7 +87,7 @@ def outline(source: str, origin: str, import_paths: tuple[str, ...] = ()) -> Out
     arguments = _arguments(module, found)
     outputs = None
     if model is not None and arguments is not None:
-        outputs = found.trying("outputs", lambda: tuple(_slots(_called(model, arguments))))
+        outputs = found.trying("outputs", lambda: _returned(model, arguments))
     sizes = [parameter.numel() for parameter in model.parameters()] if model is not None else None
     return Outline(
         None if arguments is None else tuple(_given(arguments)),
@@ -136,6 +136,22 @@ def _arguments(module: ModuleType, found: _Finding) -> Any:
         return _without_values(dict(drawn) if isinstance(drawn, Mapping) else list(drawn))
 
     return found.trying("get_inputs()", draw)
+
+
+def _returned(model: Any, arguments: Any) -> tuple[Slot, ...]:
+    """What a call returns; if the model asks for values, what it returns whichever it is told."""
+    from pike.tasks.supposed import Supposed
+
+    try:
+        return tuple(_slots(_called(model, arguments)))
+    except Exception:
+        supposed = []
+        for all_alike in (False, True):
+            with suppress(Exception), Supposed(all_alike):
+                supposed.append(tuple(_slots(_called(model, arguments))))
+        if len(supposed) < 2 or supposed[0] != supposed[1]:
+            raise
+        return supposed[0]
 
 
 def _called(model: Any, arguments: Any) -> Any:
