@@ -1,4 +1,4 @@
-"""Other programs on the CPU are noticed."""
+"""Other programs on the CPU are noticed, and our own are not taken for them."""
 
 import multiprocessing
 import os
@@ -7,23 +7,50 @@ from pathlib import Path
 
 import pytest
 
-from pike.evaluate.contention import ContentionMeter
+from pike.evaluate.contention import Contention, ContentionMeter
 
 pytestmark = pytest.mark.timed
+TICKS = os.sysconf("SC_CLK_TCK")
+TOLD = pytest.mark.skipif(not Path("/proc/pressure/cpu").exists(), reason="this kernel has no pressure information")
 
 
-def test_the_share_is_taken_between_two_looks(tmp_path):
-    pressure = tmp_path / "cpu"
-    pressure.write_text("some avg10=0.00 avg60=0.00 avg300=0.00 total=1000000\nfull avg10=0.00 total=0\n")
-    meter = ContentionMeter(pressure)
+def tell(proc: Path, waited: float, idle: float | None) -> None:
+    """What the kernel says of a machine with two CPUs, in seconds so far."""
+    (proc / "pressure").mkdir(exist_ok=True)
+    (proc / "pressure/cpu").write_text(
+        f"some avg10=0.00 avg60=0.00 avg300=0.00 total={waited * 1e6:.0f}\nfull total=0\n"
+    )
+    if idle is not None:
+        cpu = f"9 9 9 {idle * TICKS - 7:.0f} 7 9 9 9 0 0\n"
+        (proc / "stat").write_text(f"cpu  {cpu}cpu0 {cpu}cpu1 {cpu}intr 5 5\n")
+
+
+def test_waiting_is_taken_between_two_looks_and_others_since_the_first(tmp_path):
+    tell(tmp_path, 1.0, 10.0)
+    meter = ContentionMeter(proc=tmp_path)
     time.sleep(0.2)
-    pressure.write_text("some avg10=0.00 avg60=0.00 avg300=0.00 total=1100000\nfull avg10=0.00 total=0\n")
-    assert 0.3 < meter.share() <= 0.5
-    assert meter.share() == 0.0
+    tell(tmp_path, 1.1, 10.15)  # of 0.4 s of two CPUs 0.15 were idle
+    found = meter.read()
+    assert 0.3 < found.waited <= 0.5
+    assert 0.7 < found.others < 1.8
+    assert found.share == found.waited
+    tell(tmp_path, 1.1, 10.55)
+    time.sleep(0.2)
+    found = meter.read()
+    assert found.waited == found.share == 0.0
+    assert 0.1 < found.others < 0.9
 
 
-def test_a_kernel_that_does_not_tell_drops_nothing(tmp_path):
-    assert ContentionMeter(tmp_path / "missing").share() == 0.0
+def test_a_kernel_that_does_not_tell_of_waiting_drops_nothing(tmp_path):
+    assert ContentionMeter(proc=tmp_path).read().share == 0.0
+
+
+def test_where_idle_time_is_unknown_all_waiting_is_for_others(tmp_path):
+    tell(tmp_path, 1.0, None)
+    meter = ContentionMeter(proc=tmp_path)
+    time.sleep(0.1)
+    tell(tmp_path, 1.1, None)
+    assert meter.read().share > 0.5
 
 
 def _spin(seconds: float) -> None:
@@ -32,13 +59,41 @@ def _spin(seconds: float) -> None:
         pass
 
 
-@pytest.mark.skipif(not Path("/proc/pressure/cpu").exists(), reason="this kernel has no pressure information")
-def test_more_spinning_processes_than_cores_are_seen():
+def _while_they_spin(count: int, ours: bool) -> Contention:
+    """What is seen while so many processes keep the CPUs busy."""
     context = multiprocessing.get_context("fork")
-    spinners = [context.Process(target=_spin, args=(1.0,)) for _ in range(2 * len(os.sched_getaffinity(0)) + 1)]
-    meter = ContentionMeter()
+    spinners = [context.Process(target=_spin, args=(1.5,)) for _ in range(count)]
     for spinner in spinners:
         spinner.start()
+    pids = [spinner.pid for spinner in spinners if spinner.pid] if ours else []
+    meter = ContentionMeter(pids)
+    time.sleep(0.8)
+    found = meter.read()
     for spinner in spinners:
         spinner.join()
-    assert meter.share() > 0.5
+    return found
+
+
+@TOLD
+def test_more_spinning_processes_than_cpus_are_seen():
+    found = _while_they_spin(2 * len(os.sched_getaffinity(0)) + 1, ours=False)
+    assert found.waited > 0.5 and found.others > 0.5 and found.share > 0.5
+
+
+@TOLD
+def test_our_own_processes_keep_each_other_waiting_and_are_not_others():
+    found = _while_they_spin(2 * len(os.sched_getaffinity(0)) + 1, ours=True)
+    assert found.waited > 0.5
+    assert found.others < 0.5 * found.waited and found.share == found.others
+
+
+def test_what_one_of_ours_used_before_it_ended_is_not_others():
+    context = multiprocessing.get_context("fork")
+    spinner = context.Process(target=_spin, args=(0.4,))
+    spinner.start()
+    meter = ContentionMeter([spinner.pid or 0])
+    time.sleep(0.3)
+    before = meter.read()
+    spinner.join()
+    time.sleep(0.1)
+    assert meter.read().others <= before.others + 0.5

@@ -13,7 +13,7 @@ import torch
 from pike.core.evaluation import Evaluation, Status
 from pike.evaluate.blocks import SessionPlan, Sides
 from pike.evaluate.child.wire import Command
-from pike.evaluate.contention import ContentionMeter
+from pike.evaluate.contention import Contention, ContentionMeter
 from pike.evaluate.devicestate import CLOCK_CHANGED, Reading, Reason, ScriptedReader
 from pike.evaluate.reference import Inputs
 from pike.evaluate.refusal import Refused
@@ -28,14 +28,14 @@ HAND_OVER_NS, NOISE_NS = 100_000, 20_000
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch):
     """Whatever else runs on this machine, these runners do not feel it."""
-    monkeypatch.setattr("pike.evaluate.blocks.ContentionMeter", lambda: ContentionMeter(Path("/no/such/file")))
+    monkeypatch.setattr("pike.evaluate.blocks.ContentionMeter", lambda ours: ContentionMeter(ours, Path("/none")))
 
 
 class ScriptedRunner:
     """A child that is called in no time and says it took `model_ns`, or `claims_ns`."""
 
     device = torch.device("cuda")  # its blocks are never dropped for what else runs on this machine
-    child = SimpleNamespace(speaker=os.getpid, freeze=lambda: None, thaw=lambda: None)
+    child = SimpleNamespace(speaker=os.getpid, pids=set, freeze=lambda: None, thaw=lambda: None)
 
     def __init__(self, model_ns: int, claims_ns: int | None = None, lies: float = math.inf) -> None:
         """It claims `claims_ns` for so many calls and the truth afterwards."""
@@ -121,9 +121,43 @@ def test_timing_ends_early_only_for_what_is_certainly_slower(beat, blocks):
     assert found.speedup_ci95[0] <= found.speedup <= found.speedup_ci95[1] < 5.0
 
 
+class ScriptedMeter:
+    """Says the same of every pair of blocks, but for the first so many."""
+
+    def __init__(self, says: Contention, first: int = 0) -> None:
+        self._says, self._readings = says, 2 * first  # a pair is read at its beginning and at its end
+
+    def __call__(self, ours: set[int]) -> "ScriptedMeter":
+        assert os.getpid() in ours
+        return self
+
+    def read(self) -> Contention:
+        self._readings -= 1
+        return Contention(0.0, 0.0) if self._readings >= 0 else self._says
+
+
 def test_on_a_busy_machine_clocks_that_differ_are_no_lie(monkeypatch):
-    monkeypatch.setattr("pike.evaluate.blocks.ContentionMeter", lambda: SimpleNamespace(share=lambda: 0.5))
+    monkeypatch.setattr("pike.evaluate.blocks.ContentionMeter", ScriptedMeter(Contention(0.5, 0.0)))
     assert measure(ScriptedRunner(1_500_000, claims_ns=0)).speedup == pytest.approx(2.0 / 1.5, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("says", "first", "dropped", "contention"),
+    [
+        (Contention(0.9, 0.05), 0, False, 0.05),  # threads of one model wait for each other
+        (Contention(0.05, 1.0), 0, False, 0.05),  # others have a CPU that nobody needs
+        (Contention(0.9, 0.6), 4, True, 0.0),
+        (Contention(0.9, 0.6), 2, False, 0.6),  # too few are clean: all count, and it shows
+    ],
+)
+def test_a_block_does_not_count_while_others_keep_somebody_waiting(monkeypatch, says, first, dropped, contention):
+    monkeypatch.setattr("pike.evaluate.blocks.ContentionMeter", ScriptedMeter(says, first))
+    monkeypatch.setattr(ScriptedRunner, "device", torch.device("cpu"))
+    short = replace(LATENCY, max_seconds=0.3, patience_seconds=0.6)
+    found = measure(ScriptedRunner(500_000), replace(PLAN, latency=short))
+    assert bool(found.dropped_blocks) == dropped
+    assert found.contention == contention
+    assert not dropped or found.blocks == first
 
 
 COOL = Reading(1980.0, 2619.0, 41.0, 310.0)

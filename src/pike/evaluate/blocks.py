@@ -7,6 +7,7 @@ held the CPU, or a GPU did not keep its clocks, are dropped. Does not know what 
 
 from __future__ import annotations
 
+import os
 import random
 import secrets
 import time
@@ -17,9 +18,9 @@ from dataclasses import dataclass
 import torch
 
 from pike.core.evaluation import DeviceState
-from pike.evaluate import cores
+from pike.evaluate import cores, processes
 from pike.evaluate.child.wire import Command
-from pike.evaluate.contention import ContentionMeter
+from pike.evaluate.contention import Contention, ContentionMeter
 from pike.evaluate.devicestate import DeviceReader, PairState, Reading, spoiled, summary
 from pike.evaluate.reference import Inputs
 from pike.evaluate.runner import Call, Runner
@@ -32,7 +33,7 @@ _LEAST_NS = 500.0
 _LEAST_BLOCKS = 3
 _BEATEN_BLOCKS = 4
 CONTENDED = 0.10
-"""A block counts while some thread of the machine waited for a CPU for at most this share of it."""
+"""A block counts while other programs kept some thread waiting for a CPU for at most this share of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ class _Pair:
     empty: list[Clocks]
     reference: list[Clocks]
     candidate: list[Clocks]
-    contention: float
+    contention: Contention
     state: PairState | None
 
     def medians(self) -> Block:
@@ -148,7 +149,9 @@ class Measured:
         blocks: pairs of blocks that count.
         dropped_blocks: pairs that do not.
         calls: timed candidate calls that count.
-        contention: median over the blocks that count.
+        contention: share of the time in which other programs kept somebody waiting for a CPU, median over the blocks
+            that count.
+        waited: share of the time in which somebody waited for a CPU, whoever held it, median over the same blocks.
         state: of a GPU, None where nothing tells it.
     """
 
@@ -163,6 +166,7 @@ class Measured:
     dropped_blocks: int
     calls: int
     contention: float
+    waited: float
     state: DeviceState | None
 
 
@@ -199,7 +203,7 @@ class Session:
             sit()
             calls = max(self._warm_up(self._reference), self._warm_up(self._candidate))
             started, order = time.monotonic(), (self._reference, self._candidate)
-            meter = ContentionMeter()
+            meter = ContentionMeter(self._ours())
             while True:
                 sit()
                 self._pairs.append(self._pair(order, calls, meter))
@@ -207,13 +211,18 @@ class Session:
                 if self._enough(calls, time.monotonic() - started):
                     return self._measured()
 
+    def _ours(self) -> set[int]:
+        """This process, what descends from it, and both children wherever they descend from."""
+        sides = (self._reference.child.pids(), self._candidate.child.pids())
+        return {os.getpid()}.union(processes.descendants_of(os.getpid()), *sides)
+
     def _pair(self, order: tuple[Runner, Runner], calls: int, meter: ContentionMeter) -> _Pair:
         empty = self._empty_calls()
-        meter.share()
+        meter.read()
         found = {id(side): self._block(side, calls) for side in order}
         ours, theirs = found[id(self._reference)], found[id(self._candidate)]
         state = PairState(ours[1], theirs[1]) if ours[1] and theirs[1] else None
-        return _Pair(empty, ours[0], theirs[0], meter.share(), state)
+        return _Pair(empty, ours[0], theirs[0], meter.read(), state)
 
     def _warm_up(self, side: Runner) -> int:
         """Run until warm; returns how many calls fit into one block."""
@@ -240,7 +249,7 @@ class Session:
         if self._reference.device.type == "cuda":
             why = spoiled([pair.state for pair in self._pairs])
             return [pair for pair, reason in zip(self._pairs, why, strict=True) if not reason]
-        return [pair for pair in self._pairs if pair.contention <= CONTENDED]
+        return [pair for pair in self._pairs if pair.contention.share <= CONTENDED]
 
     def _counted(self) -> list[_Pair]:
         """The clean pairs, or all of them where too few are clean (the verdict then shows what disturbed them)."""
@@ -271,7 +280,8 @@ class Session:
             blocks=len(counted),
             dropped_blocks=len(self._pairs) - len(counted),
             calls=len(calls),
-            contention=median([pair.contention for pair in counted]),
+            contention=median([pair.contention.share for pair in counted]),
+            waited=median([pair.contention.waited for pair in counted]),
             state=summary([pair.state for pair in counted], [pair.state for pair in self._pairs]),
         )
 

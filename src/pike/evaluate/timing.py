@@ -131,9 +131,9 @@ def _disagreement_ns(found: Measured) -> float:
     """By how much a call's two clocks differ where that is too much, otherwise 0.
 
     The reference's child is ours and wakes up on the same machine: what its own clock does not see, no clock there
-    sees. Where other programs held the CPU nothing is said at all.
+    sees. Where threads waited for a CPU nothing is said at all.
     """
-    if found.contention > CONTENDED:
+    if found.waited > CONTENDED:
         return 0.0
     allowed = max(
         _CHILD_DISAGREES * (found.candidate.wall_ns - found.empty.wall_ns),
