@@ -147,8 +147,8 @@ def verdict_table(evaluation: Evaluation) -> Table:
         table.add_row("measured", f"{timing.calls} calls in {figures.plural(timing.blocks, 'block')}{dropped}")
         for number, line in enumerate(_state_lines(timing.state)):
             table.add_row("" if number else "clocks", line)
-        if timing.contention >= figures.CONTENDED:
-            table.add_row("", Text(figures.contention(timing.contention), style="yellow"))
+        if disturbed := figures.contention(timing.contention):
+            table.add_row("", Text(disturbed, style="yellow"))
     if error:
         allowed = f"{figures.error(error.budget_max_abs)} and {figures.error(error.budget_rms)} allowed"
         table.add_row("error", f"{figures.error(error.max_abs)} largest, {figures.error(error.rms)} RMS; {allowed}")

@@ -16,6 +16,9 @@ from pike.core.task import Task
 FASTER_MARGIN = 0.01
 """How much faster than the reference counts as faster; less may be the order of pages in memory."""
 
+CONTENDED = 0.10
+"""Times are unreliable while other programs kept some thread waiting for a CPU for more than this share of the time."""
+
 FIRST_CALL = "first-call"
 """Where an evaluation tells how long a candidate's first call took, with all that was compiled in it."""
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from pike.core.evaluation import CONTENDED
+
 NOTHING = "–"
 """What stands where there is no figure."""
-CONTENDED = 0.2
-"""Share of contended time from which measured times are called unreliable."""
 
 
 def ms(value: float | None) -> str:
@@ -64,7 +64,7 @@ def moment(unix_seconds: float) -> str:
 
 def contention(share: float) -> str:
     """A warning where other programs disturbed a measurement too much, else nothing."""
-    if share < CONTENDED:
+    if share <= CONTENDED:
         return ""
     return f"Other programs held the CPU in {share:.0%} of the time while this was measured: its times are unreliable."
 

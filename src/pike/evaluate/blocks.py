@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import torch
 
-from pike.core.evaluation import DeviceState
+from pike.core.evaluation import CONTENDED, DeviceState
 from pike.evaluate import cores, processes
 from pike.evaluate.child.wire import Command
 from pike.evaluate.contention import Contention, ContentionMeter
@@ -32,8 +32,6 @@ _BLOCK_SECONDS, _MOST_CALLS_PER_BLOCK = 0.15, 10
 _LEAST_NS = 500.0
 _LEAST_BLOCKS = 3
 _BEATEN_BLOCKS = 4
-CONTENDED = 0.10
-"""A block counts while other programs kept some thread waiting for a CPU for at most this share of it."""
 
 
 @dataclass(frozen=True, slots=True)

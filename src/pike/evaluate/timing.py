@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from pike.core.evaluation import FASTER_MARGIN, Effort, Status, Throughput, Timing
-from pike.evaluate.blocks import CONTENDED, Kept, Measured, Reservoir, Session, SessionPlan, Sides
+from pike.core.evaluation import CONTENDED, FASTER_MARGIN, Effort, Status, Throughput, Timing
+from pike.evaluate.blocks import Kept, Measured, Reservoir, Session, SessionPlan, Sides
 from pike.evaluate.refusal import Refused
 from pike.evaluate.stats import Clocks
 
