@@ -149,7 +149,7 @@ class Measured:
         calls: timed candidate calls that count.
         contention: share of the time in which other programs kept somebody waiting for a CPU, median over the blocks
             that count.
-        waited: share of the time in which somebody waited for a CPU, whoever held it, median over the same blocks.
+        delayed: share of the time in which somebody waited for a CPU, whoever held it, median over the same blocks.
         state: of a GPU, None where nothing tells it.
     """
 
@@ -164,7 +164,7 @@ class Measured:
     dropped_blocks: int
     calls: int
     contention: float
-    waited: float
+    delayed: float
     state: DeviceState | None
 
 
@@ -279,7 +279,7 @@ class Session:
             dropped_blocks=len(self._pairs) - len(counted),
             calls=len(calls),
             contention=median([pair.contention.share for pair in counted]),
-            waited=median([pair.contention.waited for pair in counted]),
+            delayed=median([pair.contention.delayed for pair in counted]),
             state=summary([pair.state for pair in counted], [pair.state for pair in self._pairs]),
         )
 

@@ -1,9 +1,9 @@
 """Whether other programs held the CPU while something was measured.
 
-Knows two accounts of Linux: how long any runnable thread of the machine waited for a CPU (pressure stall information),
-and how long its CPUs ran anything else than given processes. One alone says little: threads of one model wait for each
-other, and others may run on CPUs that nobody needs. Where the kernel tells no pressure, contention is unknown and
-nothing is dropped. Does not know what is measured.
+Knows what Linux tells: how long any runnable thread of the machine waited for a CPU (pressure stall information), how
+long its CPUs ran anything else than given processes, and what the host of a virtual machine took. Waiting alone says
+little, because threads of one model wait for each other, and so do others alone, which may run on CPUs that nobody
+needs. Where the kernel tells no pressure, nobody is known to have waited. Does not know what is measured.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import math
 import os
 import re
 import time
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 _PROC = Path("/proc")
 _TICK_SECONDS = 1.0 / os.sysconf("SC_CLK_TCK")
-_IDLE, _IOWAIT = 4, 5
-_ROUNDING_SECONDS = 2 * _TICK_SECONDS
-"""By how much idle time, which the kernel tells in ticks, may seem shorter between two looks than it was."""
+_IDLE, _IOWAIT, _STOLEN = 4, 5, 8
+_STRETCH_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,25 +30,33 @@ class Contention:
 
     Attributes:
         waited: share of the time in which some thread of the machine waited for a CPU, ours among them.
-        others: CPU time that went to others, those of the host included, for each second; infinite if unknown.
+        others: CPU time of the machine's other programs for each second; infinite if unknown.
+        stolen: CPU time for each second that the host gave to others though a thread of the machine wanted it.
     """
 
     waited: float
     others: float
+    stolen: float = 0.0
 
     @property
     def share(self) -> float:
-        """The share of the time, 0 to 1, in which others kept somebody waiting, at most."""
-        return min(self.waited, self.others)
+        """The share of the time, 0 to 1, in which others kept somebody waiting."""
+        return min(1.0, min(self.waited, self.others) + self.stolen)
+
+    @property
+    def delayed(self) -> float:
+        """The share of the time, 0 to 1, in which somebody waited, whoever held the CPU."""
+        return min(1.0, self.waited + self.stolen)
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """Seconds so far: on the clock, in which some thread waited (None if unknown), in which others ran."""
+    """Seconds so far: on the clock, in which some thread waited (None if unknown), of others, and stolen."""
 
     at: float
     waited: float | None
     others: float
+    stolen: float
 
 
 class ContentionMeter:
@@ -57,31 +65,43 @@ class ContentionMeter:
     Args:
         ours: the processes that are not others.
         proc: where the kernel tells of itself.
+        clock: seconds.
     """
 
-    def __init__(self, ours: Iterable[int] = (), proc: Path = _PROC) -> None:
-        self._ours, self._proc = dict.fromkeys(ours, 0.0), proc
-        self._first = self._last = self._look()
+    def __init__(
+        self, ours: Iterable[int] = (), proc: Path = _PROC, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._ours, self._proc, self._clock = dict.fromkeys(ours, 0.0), proc, clock
+        self._looks = deque([self._look()])
 
     def read(self) -> Contention:
-        """What was waited since construction or the last call, and what went to others since construction.
+        """What was waited since construction or the last call, and what went to others in the last half second.
 
-        The latter needs more than a moment to be known, because the kernel counts it in ticks.
+        The latter needs more than a moment to be known, because the kernel counts it in ticks; what may be rounding is
+        left out.
         """
-        before, now = self._last, self._look()
-        self._last = now
-        if before.waited is None or now.waited is None or now.at <= before.at:
+        before, now = self._looks[-1], self._look()
+        self._looks.append(now)
+        while now.at - self._looks[1].at >= _STRETCH_SECONDS:
+            self._looks.popleft()
+        first = self._looks[0]
+        if now.at <= before.at:
             return Contention(0.0, math.inf)
-        waited = min(1.0, (now.waited - before.waited) / (now.at - before.at))
-        others = (now.others - self._first.others - _ROUNDING_SECONDS) / (now.at - self._first.at)
-        return Contention(waited, math.inf if math.isnan(others) else max(0.0, others))
+        waited = 0.0
+        if before.waited is not None and now.waited is not None:
+            waited = min(1.0, (now.waited - before.waited) / (now.at - before.at))
+        seconds = now.at - first.at
+        others = (now.others - first.others - 2 * _TICK_SECONDS) / seconds
+        stolen = (now.stolen - first.stolen - _TICK_SECONDS) / seconds
+        return Contention(waited, math.inf if math.isnan(others) else max(0.0, others), max(0.0, stolen))
 
     def _look(self) -> _Look:
         for pid in self._ours:
             with contextlib.suppress(OSError):  # it ended: what it used till the last look is what is known
                 self._ours[pid] = _cpu_seconds(pid)
-        at = time.monotonic()
-        return _Look(at, _waited_seconds(self._proc), _busy_seconds(self._proc, at) - sum(self._ours.values()))
+        at = self._clock()
+        busy, stolen = _busy_and_stolen_seconds(self._proc, at)
+        return _Look(at, _waited_seconds(self._proc), busy - stolen - sum(self._ours.values()), stolen)
 
 
 def _cpu_seconds(pid: int) -> float:
@@ -101,11 +121,12 @@ def _waited_seconds(proc: Path) -> float | None:
     return int(found.group(1)) / 1e6 if found else None
 
 
-def _busy_seconds(proc: Path, at: float) -> float:
-    """The time in which all CPUs together were not idle, from a beginning that stays the same; NaN if unknown."""
+def _busy_and_stolen_seconds(proc: Path, at: float) -> tuple[float, float]:
+    """The time in which all CPUs together were not idle, and what the host took of it, from beginnings that stay the
+    same; NaN and 0 if unknown."""
     try:
         cpus = [line.split() for line in (proc / "stat").read_text().splitlines() if line.startswith("cpu")]
     except OSError:
-        return math.nan
-    idle = _TICK_SECONDS * (int(cpus[0][_IDLE]) + int(cpus[0][_IOWAIT]))  # the first line is of all of them
-    return at * (len(cpus) - 1) - idle
+        return math.nan, 0.0
+    idle, iowait, stolen = (int(cpus[0][index]) * _TICK_SECONDS for index in (_IDLE, _IOWAIT, _STOLEN))
+    return at * (len(cpus) - 1) - idle - iowait, stolen  # the first line is of all of them

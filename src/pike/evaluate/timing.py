@@ -133,7 +133,7 @@ def _disagreement_ns(found: Measured) -> float:
     The reference's child is ours and wakes up on the same machine: what its own clock does not see, no clock there
     sees. Where threads waited for a CPU nothing is said at all.
     """
-    if found.waited > CONTENDED:
+    if found.delayed > CONTENDED:
         return 0.0
     allowed = max(
         _CHILD_DISAGREES * (found.candidate.wall_ns - found.empty.wall_ns),
