@@ -44,9 +44,8 @@ def main() -> None:
     for own in (0, 1, cpus, 2 * cpus):
         for others in (0, 1, cpus):
             found = seen(own, others)
-            print(
-                f"{own:4d}  {others:6d}  {found.waited:7.2f}  {found.others:11.2f}  {found.stolen:7.2f}  {found.share:11.2f}"
-            )
+            figures = f"{found.waited:7.2f}  {found.others:11.2f}  {found.stolen:7.2f}  {found.share:11.2f}"
+            print(f"{own:4d}  {others:6d}  {figures}")
 
 
 if __name__ == "__main__":
