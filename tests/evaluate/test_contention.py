@@ -45,11 +45,18 @@ def test_waiting_is_taken_between_two_looks_and_others_over_half_a_second(tmp_pa
 def test_what_the_host_takes_keeps_somebody_waiting(tmp_path):
     tell(tmp_path, 1.0, 10.0)
     meter = ContentionMeter(proc=tmp_path, clock=iter([5.0, 6.0]).__next__)
-    tell(tmp_path, 1.1, 11.0, stolen=3.3)
+    tell(tmp_path, 1.1, 10.5, stolen=3.6)  # of 1.5 s that were wanted 0.6 were taken
     found = meter.read()
-    assert found.stolen == pytest.approx(0.3, abs=0.02)
-    assert found.others == pytest.approx(0.7, abs=0.03)
-    assert found.share == found.delayed == pytest.approx(0.4, abs=0.02)
+    assert found.stolen == pytest.approx(0.4, abs=0.02)
+    assert found.others == pytest.approx(0.9, abs=0.03)
+    assert found.share == found.delayed == pytest.approx(0.5, abs=0.02)
+
+
+def test_what_the_host_takes_of_little_is_little(tmp_path):
+    tell(tmp_path, 1.0, 10.0)
+    meter = ContentionMeter(proc=tmp_path, clock=iter([5.0, 6.0]).__next__)
+    tell(tmp_path, 1.0, 11.9, stolen=3.1)
+    assert meter.read().stolen == pytest.approx(0.09)
 
 
 def test_a_kernel_that_does_not_tell_of_waiting_drops_nothing(tmp_path):

@@ -31,7 +31,8 @@ class Contention:
     Attributes:
         waited: share of the time in which some thread of the machine waited for a CPU, ours among them.
         others: CPU time of the machine's other programs for each second; infinite if unknown.
-        stolen: CPU time for each second that the host gave to others though a thread of the machine wanted it.
+        stolen: share of the CPU time that the machine wanted, or of one CPU's if it wanted less, that its host gave to
+            others.
     """
 
     waited: float
@@ -51,12 +52,14 @@ class Contention:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """Seconds so far: on the clock, in which some thread waited (None if unknown), of others, and stolen."""
+    """Seconds so far: on the clock, in which some thread waited (None if unknown), and of CPU time what the machine
+    wanted and what its host took of that (NaN if unknown), and what was ours."""
 
     at: float
     waited: float | None
-    others: float
+    wanted: float
     stolen: float
+    ours: float
 
 
 class ContentionMeter:
@@ -90,18 +93,23 @@ class ContentionMeter:
         waited = 0.0
         if before.waited is not None and now.waited is not None:
             waited = min(1.0, (now.waited - before.waited) / (now.at - before.at))
-        seconds = now.at - first.at
-        others = (now.others - first.others - 2 * _TICK_SECONDS) / seconds
-        stolen = (now.stolen - first.stolen - _TICK_SECONDS) / seconds
-        return Contention(waited, math.inf if math.isnan(others) else max(0.0, others), max(0.0, stolen))
+        seconds, wanted, stolen = now.at - first.at, now.wanted - first.wanted, now.stolen - first.stolen
+        if math.isnan(wanted):
+            return Contention(waited, math.inf)
+        others = wanted - stolen - (now.ours - first.ours)
+        return Contention(
+            waited,
+            max(0.0, others - 2 * _TICK_SECONDS) / seconds,
+            min(1.0, max(0.0, stolen - _TICK_SECONDS) / max(wanted, seconds)),
+        )
 
     def _look(self) -> _Look:
         for pid in self._ours:
             with contextlib.suppress(OSError):  # it ended: what it used till the last look is what is known
                 self._ours[pid] = _cpu_seconds(pid)
         at = self._clock()
-        busy, stolen = _busy_and_stolen_seconds(self._proc, at)
-        return _Look(at, _waited_seconds(self._proc), busy - stolen - sum(self._ours.values()), stolen)
+        wanted, stolen = _wanted_and_stolen_seconds(self._proc, at)
+        return _Look(at, _waited_seconds(self._proc), wanted, stolen, sum(self._ours.values()))
 
 
 def _cpu_seconds(pid: int) -> float:
@@ -121,12 +129,12 @@ def _waited_seconds(proc: Path) -> float | None:
     return int(found.group(1)) / 1e6 if found else None
 
 
-def _busy_and_stolen_seconds(proc: Path, at: float) -> tuple[float, float]:
+def _wanted_and_stolen_seconds(proc: Path, at: float) -> tuple[float, float]:
     """The time in which all CPUs together were not idle, and what the host took of it, from beginnings that stay the
-    same; NaN and 0 if unknown."""
+    same; NaN if unknown."""
     try:
         cpus = [line.split() for line in (proc / "stat").read_text().splitlines() if line.startswith("cpu")]
     except OSError:
-        return math.nan, 0.0
+        return math.nan, math.nan
     idle, iowait, stolen = (int(cpus[0][index]) * _TICK_SECONDS for index in (_IDLE, _IOWAIT, _STOLEN))
     return at * (len(cpus) - 1) - idle - iowait, stolen  # the first line is of all of them
