@@ -224,6 +224,11 @@ class Timing:
     state: DeviceState | None = None
 
     @property
+    def disturbed(self) -> bool:
+        """Whether other programs held the CPU too much for these times to be relied on."""
+        return self.contention > CONTENDED
+
+    @property
     def faster(self) -> bool:
         """Whether the candidate is called faster than the reference.
 

@@ -121,7 +121,7 @@ class Board:
 
     def happened(self, event: Event) -> None:
         """An event was written."""
-        line = _line(event)
+        line = line_of(event)
         if line:
             self._events.append(line)
         self._show()
@@ -152,7 +152,8 @@ class Board:
         )
 
 
-def _line(event: Event) -> str:
+def line_of(event: Event) -> str:
+    """An event in a few words; empty where nobody who watches would miss it."""
     match event:
         case Asked(step=step) if step.role.repairs:
             return f"c{step.id}: fix {step.attempt} of {step.failing}"
@@ -167,7 +168,8 @@ def _line(event: Event) -> str:
         case Judged(candidate_id=id_, evaluation=evaluation, effort=effort):
             again = "measured again: " if effort is Effort.FINAL else ""
             verdict = f"{evaluation.speedup:.2f}x" if evaluation.speedup is not None else evaluation.status.value
-            return f"{id_}: {again}{verdict}"
+            disturbed = evaluation.timing is not None and evaluation.timing.disturbed
+            return f"{id_}: {again}{verdict}" + (", while other programs held the CPU" if disturbed else "")
         case Admitted(candidate=candidate, evaluation=evaluation):
             return f"{candidate.id}: {evaluation.speedup or 0.0:.2f}x, a seed"
         case QueryFailed(step_id=step_id, reason=reason):

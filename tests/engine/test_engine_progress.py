@@ -1,0 +1,26 @@
+"""What is said of an event while a run goes on."""
+
+import pytest
+
+from pike.core.evaluation import Effort, Evaluation, Status, Timing
+from pike.core.events import Event, Judged, Stopped
+from pike.engine.progress import line_of
+
+
+def judged(contention: float, effort: Effort = Effort.SEARCH) -> Judged:
+    timing = Timing(4.0, 2.0, 2.0, (1.9, 2.1), 6, 60, 0.1, contention=contention)
+    return Judged("c3", Evaluation(Status.VALID, timing=timing), effort)
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (judged(0.0), "c3: 2.00x"),
+        (judged(0.1, Effort.FINAL), "c3: measured again: 2.00x"),
+        (judged(0.3), "c3: 2.00x, while other programs held the CPU"),
+        (Judged("c3", Evaluation(Status.WRONG_OUTPUT)), "c3: wrong-output"),
+        (Stopped("hours"), "asking stopped: hours"),
+    ],
+)
+def test_an_event_in_a_few_words(event: Event, words: str) -> None:
+    assert line_of(event) == words
