@@ -1,8 +1,9 @@
 """Answers for a model that asks for values where there are none.
 
 Models ask how many tokens chose an expert, where a mask holds, or whether a number is zero. On the meta device nobody
-knows; `Supposed` gives one of two answers that differ as much as they can. What a model returns under both does not
-depend on such values. Imports torch and is imported when it is needed.
+knows; `Supposed` gives one of two answers that differ as much as they can. What a model returns under both is taken not
+to depend on such values, which two answers make likely and do not prove. Imports torch and is imported when it is
+needed.
 """
 
 from __future__ import annotations
