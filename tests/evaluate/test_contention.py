@@ -65,7 +65,10 @@ def test_a_kernel_that_does_not_tell_of_waiting_drops_nothing(tmp_path):
     assert ContentionMeter(proc=tmp_path).read().share == 0.0
 
 
-def test_where_idle_time_is_unknown_all_waiting_is_for_others(tmp_path):
+@pytest.mark.parametrize("stat", [None, "", "cpu  1 2 3 4\n", "cpu  a b c d e f g h\n"])
+def test_where_idle_time_is_unknown_all_waiting_is_for_others(tmp_path, stat):
+    if stat is not None:
+        (tmp_path / "stat").write_text(stat)
     tell(tmp_path, 1.0, None)
     meter = ContentionMeter(proc=tmp_path, clock=iter([5.0, 6.0]).__next__)
     tell(tmp_path, 1.5, None)

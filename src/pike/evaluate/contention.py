@@ -134,7 +134,7 @@ def _wanted_and_stolen_seconds(proc: Path, at: float) -> tuple[float, float]:
     same; NaN if unknown."""
     try:
         cpus = [line.split() for line in (proc / "stat").read_text().splitlines() if line.startswith("cpu")]
-    except OSError:
+        idle, iowait, stolen = (int(cpus[0][index]) * _TICK_SECONDS for index in (_IDLE, _IOWAIT, _STOLEN))
+    except (OSError, IndexError, ValueError):  # some containers show another table, or none
         return math.nan, math.nan
-    idle, iowait, stolen = (int(cpus[0][index]) * _TICK_SECONDS for index in (_IDLE, _IOWAIT, _STOLEN))
     return at * (len(cpus) - 1) - idle - iowait, stolen  # the first line is of all of them
