@@ -1,0 +1,93 @@
+"""What the recipe `split_products` gains on a GPU, and what it costs in accuracy.
+
+Run `PYTHONPATH=src python3 benchmarks/split_products.py --out FILE`. For the linear layers of Level 3-pike's transformers:
+time and error (against float64, over the largest and the rms output) of float32, of one TensorFloat-32 product, and of
+split products with sums of various lengths. Times are medians of CUDA events, the split of the inputs compiled and
+included.
+"""
+
+import argparse
+import json
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from pike.recipes import split_products as recipe
+
+SHAPES = ((65536, 768, 2304), (65536, 768, 3072), (65536, 3072, 768), (16384, 768, 2304), (1960, 384, 1536), (1960, 1536, 384))
+COLUMNS = (1 << 30, 3072, 1536, 1024, 768, 384)
+
+
+def milliseconds(work: Callable[[], object]) -> float:
+    for _ in range(5):
+        work()
+    times = []
+    for _ in range(15):
+        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        work()
+        stop.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(stop))
+    return statistics.median(times)
+
+
+def errors(answer: torch.Tensor, truth: torch.Tensor) -> tuple[float, float]:
+    """The largest and the rms error over the rms of the truth."""
+    apart, scale = answer.double() - truth, truth.square().mean().sqrt()
+    return float(apart.abs().max() / scale), float(apart.square().mean().sqrt() / scale)
+
+
+def one_product(rows: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        return rows @ weight.t()
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = False
+
+
+def split(rows: torch.Tensor) -> torch.Tensor:
+    lead = recipe.rounded(rows)
+    return torch.cat([recipe.rounded(rows - lead), lead, lead], dim=1)
+
+
+def main() -> None:
+    given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    given.add_argument("--out", type=Path, required=True)
+    out = given.parse_args().out
+    compiled = torch.compile(split, dynamic=False)
+    for count, inputs, outputs in SHAPES:
+        torch.manual_seed(0)
+        rows = torch.randn(count, inputs, device="cuda")
+        weight = torch.randn(outputs, inputs, device="cuda") / inputs**0.5
+        lead = recipe.rounded(weight)
+        stored = torch.cat([lead, recipe.rounded(weight - lead), lead], dim=1)
+        part = rows[:4096]
+        truth = part.double() @ weight.double().t()
+        ways: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+            "float32": lambda x: x @ weight.t(),
+            "tf32": lambda x: one_product(x, weight),
+        }
+        for columns in COLUMNS:
+            if columns <= 3 * inputs or columns == COLUMNS[0]:
+
+                def way(x: torch.Tensor, columns: int = columns) -> torch.Tensor:
+                    recipe.MOST_COLUMNS = columns
+                    return recipe.split_linear(compiled(x), stored, None)
+
+                ways[f"split, sums of {min(columns, 3 * inputs)}"] = way
+        for name, work in ways.items():
+            largest, rms = errors(work(part), truth)
+            found = {
+                "rows": count, "inputs": inputs, "outputs": outputs, "way": name,
+                "ms": milliseconds(lambda work=work: work(rows)), "largest": largest, "rms": rms,
+            }  # fmt: skip
+            print(found, flush=True)
+            with out.open("a") as file:
+                file.write(json.dumps(found) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""Large linear layers in float32 as TensorFloat-32 products of numbers split in two.
+
+A GPU multiplies TensorFloat-32 matrices several times as fast as float32 ones, with 11 bits of each factor. A float32
+number is the sum of two such numbers but for its last bit or two, and a product of two sums of two is three products
+(the fourth is smaller than what float32 rounds away): of the leading parts, and of each leading part with the other's
+rest. Written side by side they are one product with three times as many columns and one accumulator in float32 (Ootomo
+and Yokota 2022, arXiv:2203.03341, who measure what is lost when tensor cores accumulate). Knows the graph. Does not
+touch products of two activations, nor layers too small to be bound by arithmetic.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from pike.core.evaluation import Precision
+from pike.recipes.graph import (
+    add_tensor,
+    call_before,
+    capture_graph,
+    example_of,
+    finish_edit,
+    nodes_calling,
+    operand,
+    tensor_at,
+)
+from pike.recipes.recipe import Problem, Recipe, Stage, needs_graph
+
+LEAST_PRODUCTS = 1 << 28
+"""A layer with fewer multiplications is bound by memory or by its launch."""
+LEAST_SIZE = 64
+"""Layers with fewer rows, inputs or outputs than this do not fill tensor cores."""
+DROPPED_BITS = 13
+"""Bits of a float32 number that TensorFloat-32 does not have."""
+MOST_COLUMNS = 1024
+"""Tensor cores cut sums off instead of rounding them; with more columns a sum goes on in another product, whose result
+is added with rounding."""
+
+
+def split_products(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.fx.GraphModule:
+    """Replace every large float32 linear layer by a TensorFloat-32 product of its split inputs and weights."""
+    graph = capture_graph(model, args, kwargs)
+    define_operator()
+    for layer in large_linears(graph):
+        weight = tensor_at(graph, operand(layer, 1))
+        assert weight is not None
+        lead = rounded(weight)
+        rest = rounded(weight - lead)
+        stored = add_tensor(graph, "split_weight", torch.cat([lead, rest, lead], dim=1), layer)
+        pieces = split_before(layer, operand(layer, 0))
+        result = call_before(layer, torch.ops.pike_split.linear.default, pieces, stored, operand(layer, 2))
+        result.meta.update(layer.meta)
+        layer.replace_all_uses_with(result)
+    finish_edit(graph)
+    return graph
+
+
+def rounded(value: torch.Tensor) -> torch.Tensor:
+    """The nearest TensorFloat-32 numbers, as float32."""
+    bits = value.contiguous().view(torch.int32) + (1 << (DROPPED_BITS - 1))
+    return (bits & -(1 << DROPPED_BITS)).view(torch.float32)
+
+
+def split_before(layer: torch.fx.Node, source: torch.fx.Node) -> torch.fx.Node:
+    """A node with the rest, the leading part and the leading part again of a tensor, along its last axis."""
+    lead = rounded_before(layer, source)
+    rest = rounded_before(layer, call_before(layer, torch.ops.aten.sub.Tensor, source, lead))
+    return call_before(layer, torch.ops.aten.cat.default, [rest, lead, lead], -1)
+
+
+def rounded_before(layer: torch.fx.Node, source: torch.fx.Node) -> torch.fx.Node:
+    """A node with what `rounded` gives for another's value."""
+    aten = torch.ops.aten
+    bits = call_before(layer, aten.view.dtype, source, torch.int32)
+    bits = call_before(layer, aten.add.Tensor, bits, 1 << (DROPPED_BITS - 1))
+    bits = call_before(layer, aten.bitwise_and.Scalar, bits, -(1 << DROPPED_BITS))
+    return call_before(layer, aten.view.dtype, bits, torch.float32)
+
+
+def split_linear(pieces: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """The linear layer of what `split_products` stores, in TensorFloat-32; small terms are added first.
+
+    Args:
+        pieces: (..., 3 * inputs), the rest of the inputs, their leading part twice.
+        weight: (outputs, 3 * inputs), the leading part, the rest, the leading part.
+        bias: (outputs,) or None.
+    """
+    rows, before = pieces.flatten(0, -2), torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        columns = rows.shape[1]
+        result = None
+        for start in range(0, columns, MOST_COLUMNS):
+            piece, part = rows[:, start : start + MOST_COLUMNS], weight[:, start : start + MOST_COLUMNS].t()
+            if result is not None:
+                result.addmm_(piece, part)
+            else:
+                result = torch.mm(piece, part) if bias is None else torch.addmm(bias, piece, part)
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+    assert result is not None
+    return result.view(*pieces.shape[:-1], weight.shape[0])
+
+
+def define_operator() -> None:
+    """Make `split_linear` an operator, so that compilers leave it and its setting alone; once in a process."""
+    if hasattr(torch.ops.pike_split, "linear"):
+        return
+    torch.library.define("pike_split::linear", "(Tensor pieces, Tensor weight, Tensor? bias) -> Tensor")
+    torch.library.impl("pike_split::linear", "CompositeExplicitAutograd", split_linear)
+    torch.library.register_fake(
+        "pike_split::linear", lambda pieces, weight, bias: pieces.new_empty(*pieces.shape[:-1], weight.shape[0])
+    )
+
+
+def large_linears(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    """The float32 linear layers with stored weights that are bound by arithmetic."""
+    return [node for node in nodes_calling(graph, "linear") if is_large(graph, node)]
+
+
+def is_large(graph: torch.fx.GraphModule, layer: torch.fx.Node) -> bool:
+    """Whether a linear layer has enough multiplications, and rows, inputs and outputs for tensor cores."""
+    weight, example = tensor_at(graph, operand(layer, 1)), example_of(operand(layer, 0))
+    if weight is None or weight.dim() != 2 or weight.dtype != torch.float32 or example.dtype != torch.float32:
+        return False
+    rows = example.numel() // max(1, example.shape[-1])
+    return min(rows, *weight.shape) >= LEAST_SIZE and rows * weight.numel() >= LEAST_PRODUCTS
+
+
+def declines(problem: Problem) -> str:
+    """Declines without TensorFloat-32 units, where fewer bits are allowed anyway, and without a large linear layer."""
+    if not problem.facts.is_cuda or int(problem.facts.capability.partition(".")[0] or 0) < 8:
+        return "TensorFloat-32 needs an NVIDIA GPU of compute capability 8.0"
+    if problem.options.precision is not Precision.SAME:
+        return "fewer bits are allowed (precision is not same)"
+    if problem.graph is None:
+        return needs_graph(problem)
+    return "" if large_linears(problem.graph) else "no float32 linear layer is bound by arithmetic"
+
+
+RECIPE = Recipe(
+    "split_products",
+    "large float32 linear layers as TensorFloat-32 products of numbers split in two",
+    Stage.PRECISION,
+    split_products,
+    declines,
+    prior_cuda=0.4,
+    blamed_for=("pike_split", "split_weight"),
+)
