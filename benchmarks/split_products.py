@@ -17,7 +17,7 @@ import torch
 from pike.recipes import split_products as recipe
 
 SHAPES = ((65536, 768, 2304), (65536, 768, 3072), (65536, 3072, 768), (16384, 768, 2304), (1960, 384, 1536), (1960, 1536, 384))
-COLUMNS = (1 << 30, 3072, 1536, 1024, 768, 384)
+SUMS = (4096, 768, 512, 384, 256, 192, 128)
 
 
 def milliseconds(work: Callable[[], object]) -> float:
@@ -70,14 +70,13 @@ def main() -> None:
             "float32": lambda x: x @ weight.t(),
             "tf32": lambda x: one_product(x, weight),
         }
-        for columns in COLUMNS:
-            if columns <= 3 * inputs or columns == COLUMNS[0]:
+        for longest in SUMS:
 
-                def way(x: torch.Tensor, columns: int = columns) -> torch.Tensor:
-                    recipe.MOST_COLUMNS = columns
-                    return recipe.split_linear(compiled(x), stored, None)
+            def way(x: torch.Tensor, longest: int = longest) -> torch.Tensor:
+                recipe.LONGEST_SUM = longest
+                return recipe.split_linear(compiled(x), stored, None)
 
-                ways[f"split, sums of {min(columns, 3 * inputs)}"] = way
+            ways[f"split, sums of at most {longest}"] = way
         for name, work in ways.items():
             largest, rms = errors(work(part), truth)
             found = {

@@ -81,7 +81,8 @@ class Stage:
 
 def stages(given: argparse.Namespace, notebook: Notebook, is_cuda: bool, keep: Callable) -> list[Stage]:
     """Everything there is to do, the most valuable first."""
-    found, first_jobs = [], first_jobs_of(given, notebook, keep)
+    found, later = [], []
+    first_jobs = first_jobs_of(given, notebook, keep)
     first, others = chosen(given, is_cuda)
     for target in given.targets:
         tasks = part_of(tasks_named([target]), given.part)
@@ -104,9 +105,10 @@ def stages(given: argparse.Namespace, notebook: Notebook, is_cuda: bool, keep: C
             title = f"{', '.join(('recipes', *together))} on {target}, {precision.value}"
             found.append(Stage(title, cells, alone * len(cells)))
             if given.all_recipes_first:
-                found.append(baseline_stage(tasks, precision, first, notebook, is_cuda))
-        found += [baseline_stage(tasks, precision, others, notebook, is_cuda) for precision in precisions]
-    return [stage for stage in found if stage.jobs]
+                later.append(baseline_stage(tasks, precision, first, notebook, is_cuda))
+        rest = later if given.all_recipes_first else found
+        rest += [baseline_stage(tasks, precision, others, notebook, is_cuda) for precision in precisions]
+    return [stage for stage in (*found, *later) if stage.jobs]
 
 
 def first_jobs_of(

@@ -27,15 +27,15 @@ from pike.recipes.graph import (
 )
 from pike.recipes.recipe import Problem, Recipe, Stage, needs_graph
 
-LEAST_PRODUCTS = 1 << 28
-"""A layer with fewer multiplications is bound by memory or by its launch."""
+LEAST_PRODUCTS = 1 << 32
+"""With fewer multiplications what is split costs more to write and read than the products gain."""
 LEAST_SIZE = 64
 """Layers with fewer rows, inputs or outputs than this do not fill tensor cores."""
 DROPPED_BITS = 13
 """Bits of a float32 number that TensorFloat-32 does not have."""
-MOST_COLUMNS = 1024
-"""Tensor cores cut sums off instead of rounding them; with more columns a sum goes on in another product, whose result
-is added with rounding."""
+LONGEST_SUM = 256
+"""Tensor cores cut sums off instead of rounding them, so errors grow with the length of a sum: with more products of
+leading parts a sum goes on in another matrix product, whose result is added with rounding (docs/log.md)."""
 
 
 def split_products(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.fx.GraphModule:
@@ -90,16 +90,14 @@ def split_linear(pieces: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor 
     torch.backends.cuda.matmul.allow_tf32 = True
     try:
         columns = rows.shape[1]
-        result = None
-        for start in range(0, columns, MOST_COLUMNS):
-            piece, part = rows[:, start : start + MOST_COLUMNS], weight[:, start : start + MOST_COLUMNS].t()
-            if result is not None:
-                result.addmm_(piece, part)
-            else:
-                result = torch.mm(piece, part) if bias is None else torch.addmm(bias, piece, part)
+        stop = min(columns, columns // 3 * 2 + LONGEST_SUM)  # small terms do not count
+        first, part = rows[:, :stop], weight[:, :stop].t()
+        result = torch.mm(first, part) if bias is None else torch.addmm(bias, first, part)
+        for start in range(stop, columns, LONGEST_SUM):
+            stop = min(columns, start + LONGEST_SUM)
+            result.addmm_(rows[:, start:stop], weight[:, start:stop].t())
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
-    assert result is not None
     return result.view(*pieces.shape[:-1], weight.shape[0])
 
 
