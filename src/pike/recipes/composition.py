@@ -44,6 +44,10 @@ def broken_rule(names: Names) -> str:
         enemies = recipe.excludes.intersection(names)
         if enemies:
             return f"{recipe.name} and {sorted(enemies)[0]} exclude each other"
+    before = next((recipe.name for recipe in chosen if recipe.stage < Stage.LOWER), None)
+    alone = next((recipe.name for recipe in chosen if recipe.own_modules), None)
+    if before and alone:
+        return f"{alone} needs the model's own modules, which {before} captures"
     for stage, most in ((Stage.LOWER, 1), (Stage.PRECISION, 1)):
         inside = [recipe.name for recipe in chosen if recipe.stage is stage]
         if len(inside) > most:

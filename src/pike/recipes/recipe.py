@@ -26,6 +26,10 @@ from pike.recipes.routing import capture_experts
 MOST_OPERATIONS_HERE = 10**11
 """Models with more multiplications and additions are not called on the CPU only to see whether they are steady."""
 
+SECONDS_PER_OPERATOR = 0.1
+"""What compiling a captured model takes, roughly: first searches on an H200 beside seven other judges, networks of 300
+to 700 operators (benchmarks/trials/h200-x2-2026-11-23)."""
+
 
 class Stage(IntEnum):
     """When a recipe takes effect, in order."""
@@ -127,12 +131,21 @@ class Problem:
         return self.captured[0]
 
     @property
-    def compiler(self) -> str:
-        """Why torch.compile cannot generate code here, empty when it can."""
+    def no_compiler(self) -> str:
+        """Why torch.compile cannot generate code here at all, empty when it can."""
         needed = ("triton",) if self.facts.is_cuda else ("g++", "clang++")
         if any(name in self.facts.compilers for name in needed):
             return ""
         return f"torch.compile needs {' or '.join(needed)} here"
+
+    @functools.cached_property
+    def compiler(self) -> str:
+        """Why torch.compile cannot generate code for the whole model here within the judge's limit, empty when it
+        can."""
+        count = sum(node.op == "call_function" for node in self.graph.graph.nodes) if self.graph else 0
+        if count * SECONDS_PER_OPERATOR > self.options.timeout_seconds:
+            return f"compiling {count} operators would take longer than the judge's limit"
+        return self.no_compiler
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +161,8 @@ class Recipe:
             `Stage.SETTING`, a context manager function without arguments. It may also take `keep` (see `adapt`).
         declines: why it does not apply to a problem, empty when it does.
         edits_weights: whether the transform changes the module it is given, which is then a private copy.
+        own_modules: whether the transform needs the modules of the original, so that nothing may have captured or
+            changed it before.
         while_running: for a setting, whether it also holds while the model runs.
         needs: names of which one must be in the composition too; empty for none.
         excludes: names that cannot be in the same composition.
@@ -167,6 +182,7 @@ class Recipe:
     transform: Callable[..., Any]
     declines: Callable[[Problem], str]
     edits_weights: bool = False
+    own_modules: bool = False
     while_running: bool = False
     needs: frozenset[str] = frozenset()
     excludes: frozenset[str] = frozenset()

@@ -137,12 +137,19 @@ def declines(problem: Problem) -> str:
     return "" if large_linears(problem.graph) else "no float32 linear layer is bound by arithmetic"
 
 
+def share_of_layers(problem: Problem) -> float:
+    """What to expect as log speedup: less where launching many small kernels takes the time."""
+    nodes = [node for node in problem.graph.graph.nodes if node.op == "call_function"] if problem.graph else []
+    large = large_linears(problem.graph) if problem.graph else []
+    return 0.4 * min(1.0, 20.0 * len(large) / max(len(nodes), 1))
+
+
 RECIPE = Recipe(
     "split_products",
     "large float32 linear layers as TensorFloat-32 products of numbers split in two",
     Stage.PRECISION,
     split_products,
     declines,
-    prior_cuda=0.4,
+    suits=share_of_layers,
     blamed_for=("pike_split", "split_weight"),
 )

@@ -1,0 +1,71 @@
+"""Repeated blocks of a deep model compiled once for all of them; on a GPU everything is replayed as one CUDA graph.
+
+Knows that compiling a captured model takes time for each of its operators, thousands in a deep transformer, and that
+blocks of one class in a list share their code, which torch.compile compiles once: parameters are arguments to it. What
+lies between blocks stays as it is, and nothing is fused across their borders. Does not know graphs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from pike.recipes.cuda_graph import CudaGraph, cannot_record, copies_are_small
+from pike.recipes.graph import call_leaves
+from pike.recipes.recipe import Problem, Recipe, Stage
+
+LEAST_BLOCKS = 3
+"""Fewer blocks of a class are compiled as quickly one by one."""
+
+
+def compiled_blocks(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The model with each of its repeated blocks compiled for exactly these shapes."""
+    for block in repeated_blocks(model):
+        block.compile(dynamic=False)
+    tensors = [leaf for leaf in call_leaves(args, kwargs) if isinstance(leaf, torch.Tensor)]
+    return CudaGraph(model, args, kwargs) if any(tensor.is_cuda for tensor in tensors) else model
+
+
+def repeated_blocks(model: torch.nn.Module) -> list[torch.nn.Module]:
+    """The members of lists and sequences with several children of one class that have children themselves, the
+    outermost of such blocks."""
+    found: list[torch.nn.Module] = []
+    inside: set[torch.nn.Module] = set()
+    for module in model.modules():
+        if module in inside or not isinstance(module, torch.nn.ModuleList | torch.nn.Sequential):
+            continue
+        children = list(module)
+        classes = [type(child) for child in children]
+        blocks = [
+            child
+            for child in children
+            if classes.count(type(child)) >= LEAST_BLOCKS and any(True for _ in child.children())
+        ]
+        found += blocks
+        inside.update(part for block in blocks for part in block.modules())
+    return found
+
+
+def declines(problem: Problem) -> str:
+    """Declines without a compiler or repeated blocks, and where the host has to wait for values."""
+    if problem.no_compiler:
+        return problem.no_compiler
+    if not repeated_blocks(problem.model):
+        return f"the model has no list of {LEAST_BLOCKS} blocks of one class"
+    return cannot_record(problem) if problem.facts.is_cuda else ""
+
+
+RECIPE = Recipe(
+    "compiled_blocks",
+    "repeated blocks compiled once for all of them, replayed as one CUDA graph on a GPU",
+    Stage.LOWER,
+    compiled_blocks,
+    declines,
+    edits_weights=True,
+    own_modules=True,
+    prior_cpu=0.3,
+    prior_cuda=0.85,
+    suits=copies_are_small,
+    blamed_for=("dynamo", "inductor", "capture", "capturing", "CUDA graph", "cudaError"),
+)
