@@ -35,13 +35,9 @@ def repeated_blocks(model: torch.nn.Module) -> list[torch.nn.Module]:
     for module in model.modules():
         if module in inside or not isinstance(module, torch.nn.ModuleList | torch.nn.Sequential):
             continue
-        children = list(module)
+        children = [child for child in module if any(True for _ in child.children())]
         classes = [type(child) for child in children]
-        blocks = [
-            child
-            for child in children
-            if classes.count(type(child)) >= LEAST_BLOCKS and any(True for _ in child.children())
-        ]
+        blocks = [child for child in children if classes.count(type(child)) >= LEAST_BLOCKS]
         found += blocks
         inside.update(part for block in blocks for part in block.modules())
     return found

@@ -33,7 +33,7 @@ LEAST_SIZE = 64
 """Layers with fewer rows, inputs or outputs than this do not fill tensor cores."""
 DROPPED_BITS = 13
 """Bits of a float32 number that TensorFloat-32 does not have."""
-LONGEST_SUM = 256
+LONGEST_SUM = 128
 """Tensor cores cut sums off instead of rounding them, so errors grow with the length of a sum: with more products of
 leading parts a sum goes on in another matrix product, whose result is added with rounding (docs/log.md)."""
 
@@ -107,9 +107,12 @@ def define_operator() -> None:
         return
     torch.library.define("pike_split::linear", "(Tensor pieces, Tensor weight, Tensor? bias) -> Tensor")
     torch.library.impl("pike_split::linear", "CompositeExplicitAutograd", split_linear)
-    torch.library.register_fake(
-        "pike_split::linear", lambda pieces, weight, bias: pieces.new_empty(*pieces.shape[:-1], weight.shape[0])
-    )
+    torch.library.register_fake("pike_split::linear", split_linear_shape)
+
+
+def split_linear_shape(pieces: torch.Tensor, weight: torch.Tensor, _bias: torch.Tensor | None) -> torch.Tensor:
+    """What `split_linear` returns, without data."""
+    return pieces.new_empty(*pieces.shape[:-1], weight.shape[0])
 
 
 def large_linears(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:
@@ -123,7 +126,7 @@ def is_large(graph: torch.fx.GraphModule, layer: torch.fx.Node) -> bool:
     if weight is None or weight.dim() != 2 or weight.dtype != torch.float32 or example.dtype != torch.float32:
         return False
     rows = example.numel() // max(1, example.shape[-1])
-    return min(rows, *weight.shape) >= LEAST_SIZE and rows * weight.numel() >= LEAST_PRODUCTS
+    return bool(min(rows, *weight.shape) >= LEAST_SIZE and rows * weight.numel() >= LEAST_PRODUCTS)
 
 
 def declines(problem: Problem) -> str:
