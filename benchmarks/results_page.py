@@ -16,12 +16,14 @@ from pike.store import read_results
 
 ROOT = Path(__file__).resolve().parent.parent
 SUITES = ("level3-pike", "level5")
+TASKS = ROOT / "src" / "pike" / "tasks" / "suites"
 COMMAND = "python benchmarks/results_page.py"
 
 
 def page(results: Path, published: Path) -> str:
     """The page of everything in these folders."""
-    return results_page(read_results([results]), read_published(published, SUITES), COMMAND)
+    members = [f"{suite}/{path.stem}" for suite in SUITES for path in (TASKS / suite).glob("[0-9]*_*.py")]
+    return results_page(read_results([results]), read_published(published, SUITES), COMMAND, members)
 
 
 def main() -> None:

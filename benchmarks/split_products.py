@@ -1,8 +1,8 @@
 """What the recipe `split_products` gains on a GPU, and what it costs in accuracy.
 
-Run `PYTHONPATH=src python3 benchmarks/split_products.py --out FILE`. For the linear layers of Level 3-pike's transformers:
-time and error (against float64, over the largest and the rms output) of float32, of one TensorFloat-32 product, and of
-split products with sums of various lengths. Times are medians of CUDA events, the split of the inputs compiled and
+Run `PYTHONPATH=src python3 benchmarks/split_products.py --out FILE`. For the linear layers of Level 3-pike's
+transformers: time and error (against float64, over the rms of the truth) of float32, of one TensorFloat-32 product, and
+of split products with sums of various lengths. Times are medians of CUDA events, the split of the inputs compiled and
 included.
 """
 
@@ -10,6 +10,7 @@ import argparse
 import json
 import statistics
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -60,36 +61,38 @@ def split(rows: torch.Tensor) -> torch.Tensor:
     return torch.cat([recipe.rounded(rows - lead), lead, lead], dim=1)
 
 
+def ways(weight: torch.Tensor) -> dict[str, Callable[[torch.Tensor], torch.Tensor]]:
+    """The layer of a weight, in all the ways that are compared."""
+    lead = recipe.rounded(weight)
+    stored = torch.cat([lead, recipe.rounded(weight - lead), lead], dim=1)
+    compiled = torch.compile(split, dynamic=False)
+
+    def split_way(longest: int, rows: torch.Tensor) -> torch.Tensor:
+        recipe.LONGEST_SUM = longest
+        return recipe.split_linear(compiled(rows), stored, None)
+
+    found: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+        "float32": lambda rows: rows @ weight.t(),
+        "tf32": lambda rows: one_product(rows, weight),
+    }
+    return found | {f"split, sums of at most {longest}": partial(split_way, longest) for longest in SUMS}
+
+
 def main() -> None:
     given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     given.add_argument("--out", type=Path, required=True)
     out = given.parse_args().out
-    compiled = torch.compile(split, dynamic=False)
     for count, inputs, outputs in SHAPES:
         torch.manual_seed(0)
         rows = torch.randn(count, inputs, device="cuda")
         weight = torch.randn(outputs, inputs, device="cuda") / inputs**0.5
-        lead = recipe.rounded(weight)
-        stored = torch.cat([lead, recipe.rounded(weight - lead), lead], dim=1)
         part = rows[:4096]
         truth = part.double() @ weight.double().t()
-        ways: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-            "float32": lambda x: x @ weight.t(),
-            "tf32": lambda x: one_product(x, weight),
-        }
-        for longest in SUMS:
-
-            def way(x: torch.Tensor, longest: int = longest) -> torch.Tensor:
-                recipe.LONGEST_SUM = longest
-                return recipe.split_linear(compiled(x), stored, None)
-
-            ways[f"split, sums of at most {longest}"] = way
-        for name, work in ways.items():
+        for name, work in ways(weight).items():
             largest, rms = errors(work(part), truth)
-            found = {
-                "rows": count, "inputs": inputs, "outputs": outputs, "way": name,
-                "ms": milliseconds(lambda work=work: work(rows)), "largest": largest, "rms": rms,
-            }  # fmt: skip
+            median = milliseconds(partial(work, rows))
+            sizes = {"rows": count, "inputs": inputs, "outputs": outputs}
+            found = {**sizes, "way": name, "ms": median, "largest": largest, "rms": rms}
             print(found, flush=True)
             with out.open("a") as file:
                 file.write(json.dumps(found) + "\n")

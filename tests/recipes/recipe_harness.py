@@ -61,7 +61,10 @@ class Case:
     def build(self, folder: Path, *names: str) -> torch.nn.Module:
         """The candidate of a composition, with the reference's weights, in eval mode."""
         assert not any(self.declined[name] for name in names)
-        proposal = written(self.task, ordered(names))
+        return self.loaded(written(self.task, ordered(names)), folder)
+
+    def loaded(self, proposal: Proposal, folder: Path) -> torch.nn.Module:
+        """The candidate of a proposal, with the reference's weights, in eval mode."""
         assert proposal.source, proposal.failure
         module = candidate_module(proposal.source, folder)
         if self.task.kind is TaskKind.MODULE:

@@ -22,7 +22,7 @@ from pike.core.evaluation import (
     Timing,
 )
 from pike.core.results import Contender, ContenderKind, Provenance, Result
-from pike.report.published import read_published
+from pike.report.published import Published, read_published
 from pike.report.results import tables
 from pike.report.results_page import results_page
 from pike.store import ResultLines, read_results
@@ -78,6 +78,16 @@ def test_precisions_and_small_variants_are_tables_of_their_own() -> None:
     same = replace(RESULTS[0], precision=Precision.SAME)
     found = [(table.suite, table.precision.value) for table in tables([*RESULTS, small, same])]
     assert found == [("level3-pike", "same"), ("level3-pike", "half"), ("level3-pike:small", "half")]
+
+
+def test_tasks_of_a_suite_that_were_not_measured_stand_in_its_tables() -> None:
+    (table,) = tables(RESULTS, ["level3-pike/8_ResNetBasicBlock", "level3-pike/9_ResNet18", "level5/4_llama2"])
+    assert [task.partition("/")[2].partition("_")[0] for task in table.tasks] == ["1", "8", "9", "10"]
+    assert table.columns[0].tried == 3
+    page = results_page(RESULTS, Published(), "x", ["level3-pike/8_ResNetBasicBlock"])
+    assert "| recipes | 1.59× | 1.41× | 2 of 4 | 1 | 1 | 7.0 |" in page
+    assert "- recipes: its figures are over 3 of 4 tasks; clamped, with 1 for each of the others, 1.41×." in page
+    assert "- compile:max-autotune: its figures are over 2 of 4 tasks.\n" in page
 
 
 def folder_of_published(tmp_path: Path) -> Path:

@@ -214,7 +214,10 @@ def _notes(memory: Memory) -> tuple[str, ...]:
     if spend.unpriced:
         notes.append(f"The price of {spend.unpriced} calls is unknown; they are missing from the money spent")
     if memory.finished and memory.finished.best is None:
-        notes.append("No candidate was valid" if not memory.finals else "No finalist passed the final measurement")
+        whys = [f"{id_}: {final.status.value}: {final.reason}" for id_, final in memory.finals.items()]
+        notes.append(
+            f"No finalist passed the final measurement: {'; '.join(whys)}" if whys else "No candidate was valid"
+        )
     return tuple(notes)
 
 

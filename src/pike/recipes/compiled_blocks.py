@@ -17,6 +17,8 @@ from pike.recipes.recipe import Problem, Recipe, Stage
 
 LEAST_BLOCKS = 3
 """Fewer blocks of a class are compiled as quickly one by one."""
+LEAST_SHARE = 0.25
+"""Of the judge's limit: where compiling the whole model takes less, that is what to do."""
 
 
 def compiled_blocks(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -44,9 +46,11 @@ def repeated_blocks(model: torch.nn.Module) -> list[torch.nn.Module]:
 
 
 def declines(problem: Problem) -> str:
-    """Declines without a compiler or repeated blocks, and where the host has to wait for values."""
+    """Declines without a compiler or repeated blocks, for small models, and where the host has to wait for values."""
     if problem.no_compiler:
         return problem.no_compiler
+    if problem.graph and problem.compiling_seconds < LEAST_SHARE * problem.options.timeout_seconds:
+        return "compiling the whole model takes little longer than compiling its blocks"
     if not repeated_blocks(problem.model):
         return f"the model has no list of {LEAST_BLOCKS} blocks of one class"
     return cannot_record(problem) if problem.facts.is_cuda else ""

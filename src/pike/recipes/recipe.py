@@ -142,10 +142,16 @@ class Problem:
     def compiler(self) -> str:
         """Why torch.compile cannot generate code for the whole model here within the judge's limit, empty when it
         can."""
-        count = sum(node.op == "call_function" for node in self.graph.graph.nodes) if self.graph else 0
-        if count * SECONDS_PER_OPERATOR > self.options.timeout_seconds:
-            return f"compiling {count} operators would take longer than the judge's limit"
+        if self.compiling_seconds > self.options.timeout_seconds:
+            return "compiling all operators of the model would take longer than the judge's limit"
         return self.no_compiler
+
+    @property
+    def compiling_seconds(self) -> float:
+        """What compiling the captured model should take; 0 where it cannot be captured."""
+        nodes = self.graph.graph.nodes if self.graph else ()
+        count: int = sum(node.op == "call_function" for node in nodes)
+        return SECONDS_PER_OPERATOR * count
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,10 @@ LEAST_SIZE = 64
 """Layers with fewer rows, inputs or outputs than this do not fill tensor cores."""
 DROPPED_BITS = 13
 """Bits of a float32 number that TensorFloat-32 does not have."""
-LONGEST_SUM = 128
+LONGEST_SUM = 192
 """Tensor cores cut sums off instead of rounding them, so errors grow with the length of a sum: with more products of
-leading parts a sum goes on in another matrix product, whose result is added with rounding (docs/log.md)."""
+leading parts a sum goes on in another matrix product, whose result is added with rounding. At this length the error is
+that of a float32 product of 768 columns (benchmarks/split_products.py on an H200, docs/log.md)."""
 
 
 def split_products(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.fx.GraphModule:

@@ -6,7 +6,7 @@ Knows arithmetic over results. Does not know files (`store`) nor how a table loo
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from pike.core.evaluation import FASTER_MARGIN, Precision
@@ -70,14 +70,20 @@ class ResultsTable:
         return statistics.median(times) if times else None
 
 
-def tables(results: Iterable[Result]) -> tuple[ResultsTable, ...]:
-    """One table for each suite and precision, in the order of their names and of the precisions."""
+def tables(results: Iterable[Result], members: Iterable[str] = ()) -> tuple[ResultsTable, ...]:
+    """One table for each suite and precision, in the order of their names and of the precisions.
+
+    Args:
+        results: what was measured.
+        members: the ids of all tasks of the suites that are known; those without a result stand in the tables too.
+    """
     groups: dict[tuple[str, Precision], list[Result]] = {}
     for result in results:
         groups.setdefault((suite_of(result.task), result.precision), []).append(result)
     order = list(Precision)
     places = sorted(groups, key=lambda place: (place[0], order.index(place[1])))
-    return tuple(_table(suite, precision, groups[suite, precision]) for suite, precision in places)
+    known = set(members)
+    return tuple(_table(suite, precision, groups[suite, precision], known) for suite, precision in places)
 
 
 def suite_of(task: str) -> str:
@@ -97,14 +103,15 @@ def certainly_slower(result: Result) -> bool:
     return timing is not None and timing.speedup_ci95[1] * (1.0 + FASTER_MARGIN) < 1.0
 
 
-def _table(suite: str, precision: Precision, results: Sequence[Result]) -> ResultsTable:
+def _table(suite: str, precision: Precision, results: Sequence[Result], members: Set[str]) -> ResultsTable:
     names: dict[str, Contender] = {result.contender.name: result.contender for result in results}
     contenders = sorted(names.values(), key=lambda contender: _ORDER.index(contender.kind))
     columns = tuple(
         _column(contender, [result for result in results if result.contender.name == contender.name])
         for contender in contenders
     )
-    tasks = tuple(sorted({result.task for result in results}, key=_place))
+    all_ids = {result.task for result in results} | {id_ for id_ in members if suite_of(id_) == suite}
+    tasks = tuple(sorted(all_ids, key=_place))
     cells = {(result.task, result.contender.name): result for result in results}
     return ResultsTable(suite, precision, tasks, columns, cells)
 

@@ -48,13 +48,14 @@ class _Place:
     shared_caches: bool
 
 
-def results_page(results: Iterable[Result], published: Published, command: str) -> str:
+def results_page(results: Iterable[Result], published: Published, command: str, members: Iterable[str] = ()) -> str:
     """The whole page.
 
     Args:
         results: the newest of each cell.
         published: what others published.
         command: what generates the page.
+        members: the ids of all tasks of the suites, so that those without a result are seen to be missing.
     """
     found = tuple(results)
     parts = [
@@ -63,7 +64,7 @@ def results_page(results: Iterable[Result], published: Published, command: str) 
         _READING,
     ]
     by_suite: dict[str, list[ResultsTable]] = {}
-    for table in tables(found):
+    for table in tables(found, members):
         by_suite.setdefault(table.suite, []).append(table)
     suites = dict.fromkeys([*by_suite, *(times.suite for times in published.times)])
     suites |= dict.fromkeys(line.suite for line in published.geomeans)
@@ -111,8 +112,13 @@ def _notes(table: ResultsTable) -> Iterator[str]:
     lines = []
     for column in table.columns:
         lines += [f"- {column.contender.name}, *not measured*: {_safe(reason)}" for reason in column.missing]
-        if 0 < column.tried < len(table.tasks):
-            lines.append(f"- {column.contender.name}: its figures are over {column.tried} of {len(table.tasks)} tasks.")
+        count = len(table.tasks)
+        if column.clamped is not None and column.tried < count:
+            words = f"- {column.contender.name}: its figures are over {column.tried} of {count} tasks"
+            if column.contender.kind is ContenderKind.RECIPES:  # of others it would say less than is true
+                all_counted = figures.times(column.clamped ** (column.tried / count))
+                words += f"; clamped, with 1 for each of the others, {all_counted}"
+            lines.append(f"{words}.")
     if lines:
         yield "\n".join(lines)
 
