@@ -147,6 +147,19 @@ async def test_a_finalist_that_fails_is_reported_and_the_next_one_taken(run) -> 
     assert result.speedup == 5.0
 
 
+async def test_when_every_finalist_fails_the_result_says_why(run) -> None:
+    class Strict(engine.InstantExecutor):
+        async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
+            if request.effort is Effort.FINAL:
+                return Evaluation(Status.WRONG_OUTPUT, "differs on fresh data")
+            return await super().evaluate(request, on_stage)
+
+    result = await run([IDEAS, coa("valid 2ms", "a")], queries=3, parts={"executor": Strict()})
+    (note,) = (note for note in result.notes if "No finalist passed" in note)
+    assert note.endswith("wrong-output: differs on fresh data")
+    assert result.best is None
+
+
 async def test_a_finalist_on_a_busy_machine_gets_a_second_measurement(run) -> None:
     finals = list[str]()
 

@@ -2,7 +2,8 @@
 
 With kernel 1, stride 1 and no padding, each group is a matrix product of its weights and the pixels of its channels:
 the same sums. Vendors' libraries have slow kernels for such convolutions in 16 bits, and compilers cannot fuse into
-them. Knows the graph. Does not touch depthwise convolutions, where a group is a single multiplication.
+them. With few channels a group both wait for memory, so it matters little that by default a GPU multiplies matrices with
+all bits of float32. Knows the graph. Does not touch depthwise convolutions, where a group is a single multiplication.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from typing import Any
 
 import torch
 
-from pike.core.evaluation import Precision
 from pike.recipes.graph import call_before, capture_graph, example_of, finish_edit, nodes_calling, operand, tensor_at
 from pike.recipes.recipe import Problem, Recipe, Stage, needs_graph
 
@@ -54,11 +54,9 @@ def is_grouped_product(graph: torch.fx.GraphModule, conv: torch.fx.Node) -> bool
 
 
 def declines(problem: Problem) -> str:
-    """Declines without such a convolution, and where products are done with more bits than convolutions are."""
+    """Declines without such a convolution."""
     if problem.graph is None:
         return needs_graph(problem)
-    if problem.facts.is_cuda and problem.options.precision is Precision.SAME:
-        return "by default a GPU's convolutions use TensorFloat-32 and matrix products do not"
     return "" if grouped_convs(problem.graph) else "no grouped convolution has kernel 1"
 
 
