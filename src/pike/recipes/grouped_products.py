@@ -2,8 +2,8 @@
 
 With kernel 1, stride 1 and no padding, each group is a matrix product of its weights and the pixels of its channels:
 the same sums. Vendors' libraries have slow kernels for such convolutions in 16 bits, and compilers cannot fuse into
-them. With few channels a group both wait for memory, so it matters little that by default a GPU multiplies matrices with
-all bits of float32. Knows the graph. Does not touch depthwise convolutions, where a group is a single multiplication.
+them. With few channels a group both wait for memory, so it matters little that by default a GPU multiplies matrices
+with all bits of float32. Knows the graph. Does not touch depthwise convolutions, where a group is one multiplication.
 """
 
 from __future__ import annotations
