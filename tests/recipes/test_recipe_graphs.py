@@ -114,12 +114,40 @@ def test_a_rewrite_changes_no_value(recipe, body, tmp_path):
         assert error <= 2 * own + 3e-7
 
 
+VOLUMES = """
+import torch
+from torch.nn import functional as F
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = torch.nn.Conv3d(3, 8, 3), torch.nn.GroupNorm(2, 8)
+        self.second = torch.nn.Conv3d(8, 4, 3, stride=(1, 2, 2))
+    def forward(self, x):
+        x = self.first(F.pad(x, (1, 1, 1, 1, 2, 0), mode="replicate"))
+        return self.second(F.silu(self.norm(x))), x.flatten(2)
+def get_inputs():
+    return [torch.randn(2, 3, 4, 6, 6)]
+def get_init_inputs():
+    return []
+"""
+
+
+def test_volumes_are_laid_out_with_channels_innermost_too(tmp_path):
+    case = Case.of(source_task(VOLUMES))
+    candidate = case.build(tmp_path, "channels_last")
+    error, own = case.errors(candidate, case.reference.draw(1))
+    assert error <= 2 * own + 3e-7
+    _, graph = candidate._prepared
+    weights = [getattr(graph, node.args[1].target) for node in graph.graph.nodes if "conv3d" in str(node.target)]
+    assert [weight.is_contiguous(memory_format=torch.channels_last_3d) for weight in weights] == [True, True]
+
+
 @pytest.mark.parametrize(
     ("recipe", "body", "reason"),
     [
         ("fold_batch_norm", "y = self.conv(x); return self.norm(y) + y", "no batch norm follows"),
         ("fuse_linears", "y = x.mean((2, 3)); return self.a(y), self.free(y)", "no two linear layers"),
-        ("channels_last", "return x.mean()", "no two-dimensional convolution"),
+        ("channels_last", "return x.mean()", "no convolution of images"),
         ("fold_constants", "return x + 1", "depends on weights only"),
         ("sdpa", "return x if x.sum() > 0 else -x", "cannot be captured"),
         ("compile", "self.seen = getattr(self, 'seen', 0) + 1; return x * self.seen", "different answers"),

@@ -23,20 +23,24 @@ from pike.recipes.graph import (
 )
 from pike.recipes.recipe import Problem, Recipe, Stage, needs_graph, uses
 
+FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
+"""Memory formats by the dimensions of an image."""
+
 
 def channels_last(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.fx.GraphModule:
     """Convolution weights and image inputs channels-last, image outputs contiguous as before."""
     graph = capture_graph(model, args, kwargs)
     varying = varying_nodes(graph)
-    for conv in nodes_calling(graph, "conv2d"):
+    for conv in nodes_calling(graph, "conv2d", "conv3d"):
         weight = constant_value(graph, operand(conv, 1), varying)
         if weight is not None:
-            packed = weight.contiguous(memory_format=torch.channels_last)
+            packed = weight.contiguous(memory_format=FORMATS[weight.dim()])
             conv.update_arg(1, add_tensor(graph, "channels_last_weight", packed, conv))
     first = first_operation(graph)
     for node in list(graph.graph.nodes):
         if node.op == "placeholder" and is_image(node) and reaches_convolution(node):
-            image = call_before(first, torch.ops.aten.contiguous.default, node, memory_format=torch.channels_last)
+            format = FORMATS[node.meta["val"].dim()]
+            image = call_before(first, torch.ops.aten.contiguous.default, node, memory_format=format)
             image.meta.update(node.meta)
             node.replace_all_uses_with(image, delete_user_cb=lambda user, image=image: user is not image)
     finish_edit(graph)
@@ -44,17 +48,17 @@ def channels_last(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[st
 
 
 def is_image(node: torch.fx.Node) -> bool:
-    """Whether a node's value has four dimensions and floating-point elements."""
+    """Whether a node's value has four dimensions, or five, and floating-point elements."""
     example = node.meta.get("val")
-    return isinstance(example, torch.Tensor) and example.dim() == 4 and example.is_floating_point()
+    return isinstance(example, torch.Tensor) and example.dim() in FORMATS and example.is_floating_point()
 
 
 def reaches_convolution(node: torch.fx.Node) -> bool:
-    """Whether a convolution reads a value, or what four-dimensional operations make of it."""
+    """Whether a convolution reads a value, or what operations on images make of it."""
     seen, found = {node}, [node]
     while found:
         for user in found.pop().users:
-            if calls(user, "conv2d"):
+            if calls(user, "conv2d", "conv3d"):
                 return True
             if is_image(user) and user not in seen:
                 seen.add(user)
@@ -63,10 +67,10 @@ def reaches_convolution(node: torch.fx.Node) -> bool:
 
 
 def declines(problem: Problem) -> str:
-    """Declines without a two-dimensional convolution."""
+    """Declines without a convolution of images or volumes."""
     if problem.graph is None:
         return needs_graph(problem)
-    return "" if uses(problem, "conv2d") else "there is no two-dimensional convolution"
+    return "" if uses(problem, "conv2d", "conv3d") else "there is no convolution of images or volumes"
 
 
 RECIPE = Recipe(
