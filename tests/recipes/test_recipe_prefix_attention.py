@@ -21,15 +21,15 @@ class Model(nn.Module):
     def __init__(self):
         super().__init__()
         self.query, self.key, self.value = nn.Linear(8, 16), nn.Linear(8, 16), nn.Linear(8, 16)
-        self.register_buffer("low", torch.zeros(96, 96).masked_fill(torch.ones(96, 96).triu(1).bool(), float("-inf")))
+        self.register_buffer("low", torch.zeros(384, 384).masked_fill(torch.ones(384, 384).triu(1).bool(), float("-inf")))
     def heads(self, x):
         return x.unflatten(-1, (2, 8)).transpose(1, 2)
     def forward(self, x):
         q, k, v = self.query(x), self.key(x), self.value(x)
-        frame = torch.arange(96) // 32
+        frame = torch.arange(384) // 128
         {body}
 def get_inputs():
-    return [torch.randn(3, 96, 8)]
+    return [torch.randn(3, 384, 8)]
 def get_init_inputs():
     return []
 """
@@ -40,11 +40,11 @@ FORMS = {
         f"return F.scaled_dot_product_attention(*map(self.heads, (q, k, v)), attn_mask=({FRAMES})[None, None], scale=0.3)"
     ),
     "minus infinity": (
-        f"low = torch.zeros(96, 96).masked_fill(~({FRAMES}), float('-inf'))\n"
+        f"low = torch.zeros(384, 384).masked_fill(~({FRAMES}), float('-inf'))\n"
         "        return F.scaled_dot_product_attention(q, k, v, low)"
     ),
     "the future": "return F.scaled_dot_product_attention(*map(self.heads, (q, k, v)), self.low)",
-    "a chunk of queries": f"return F.scaled_dot_product_attention(q[:, 32:], k, v, attn_mask=({FRAMES})[32:])",
+    "a chunk of queries": f"return F.scaled_dot_product_attention(q[:, 128:], k, v, attn_mask=({FRAMES})[128:])",
 }
 LEFT = {
     "chance": f"return F.scaled_dot_product_attention(q, k, v, attn_mask={FRAMES}, dropout_p=0.5)",
@@ -85,7 +85,7 @@ def test_each_block_reads_its_own_keys_only() -> None:
     graph = prefix_attention(case.reference.model, inputs.args, inputs.kwargs)
     calls = [node for node in graph.graph.nodes if "scaled_dot_product" in str(node.target)]
     shapes = [(call.args[0].meta["val"].shape[-2], call.args[1].meta["val"].shape[-2]) for call in calls]
-    assert shapes == [(32, 32), (32, 64), (32, 96)]
+    assert shapes == [(128, 128), (128, 256), (128, 384)]
     assert not any(call.kwargs.get("attn_mask") is not None or len(call.args) > 3 for call in calls)
 
 
@@ -101,11 +101,11 @@ def test_a_mask_is_taken_apart_only_where_that_pays() -> None:
     def seen(*ends: int) -> torch.Tensor:
         return torch.arange(64) < torch.tensor(ends)[:, None]
 
-    assert blocks_of(seen(*[32] * 32, *[64] * 32)).parts == ((0, 32, 32), (32, 64, 64))
+    assert blocks_of(seen(*[32] * 128, *[64] * 128)).parts == ((0, 128, 32), (128, 256, 64))
     assert blocks_of(seen(*range(1, 65))).causal
-    assert blocks_of(seen(*range(1, 33), *range(1, 33))) is None, "blocks of single rows"
-    assert blocks_of(seen(*[60] * 32, *[64] * 32)) is None, "nearly everything is seen"
-    assert blocks_of(seen(*[0] * 32, *[64] * 32)) is None, "a row that sees nothing is not a number"
-    assert blocks_of(seen(*[32] * 64).flip(1)) is None, "an end of the keys"
+    assert blocks_of(seen(*[32] * 127, *[64] * 127)) is None, "small blocks"
+    assert blocks_of(seen(*[60] * 128, *[64] * 128)) is None, "nearly everything is seen"
+    assert blocks_of(seen(*[0] * 128, *[64] * 128)) is None, "a row that sees nothing is not a number"
+    assert blocks_of(seen(*[32] * 128).flip(1)) is None, "an end of the keys"
     assert what_is_seen(torch.zeros(2, 1, 4, 4, dtype=torch.bool)) is None
     assert what_is_seen(torch.tensor([[0.0, -1e9]])) is None, "a low number is not minus infinity"

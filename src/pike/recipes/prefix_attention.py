@@ -25,8 +25,8 @@ from pike.recipes.graph import (
 )
 from pike.recipes.recipe import Problem, Recipe, Stage, needs_graph
 
-LEAST_ROWS = 16
-"""Blocks of fewer queries on average do not pay."""
+LEAST_ROWS = 128
+"""Blocks of fewer queries on average do not pay (docs/log.md)."""
 MOST_SHARE = 0.85
 """Where blocks need more than this share of all products, they do not pay."""
 
