@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,10 +14,13 @@ from pike.core.device import DeviceFacts
 from pike.core.evaluation import EvaluateOptions, Precision
 from pike.recipes import explored
 from pike.recipes.channels_last import channels_last
+from pike.recipes.composition import broken_rule
 from pike.recipes.cuda_graph import CudaGraph, cannot_record, copies_are_small, cuda_graph
+from pike.recipes.full_float32 import full_float32
 from pike.recipes.grouped_products import declines, grouped_convs, grouped_products
 from pike.recipes.measured_kernels import odd_channels, shapes_to_measure, too_many_shapes
 from pike.recipes.recipe import Problem
+from pike.recipes.registry import BY_NAME
 from pike.recipes.tuned_kernels import tuned_kernels
 
 NET = """
@@ -231,6 +235,42 @@ def test_other_convolutions_are_left():
     assert len(grouped_convs(problem.graph)) == 1
     assert "no grouped convolution" in declines(problem_of("return self.a(x)"))
     assert declines(problem_of(body, options=EvaluateOptions())) == ""
+
+
+def test_full_float32_holds_while_the_candidate_is_built_and_runs_and_no_longer(tmp_path):
+    body = "return self.conv(x.reshape(2, 8, 2, 4))"
+    case, same = case_of(body), EvaluateOptions(precision=Precision.SAME)
+    inputs = case.reference.draw(1)
+    proposal = case.compose("inductor", "full_float32", facts=CUDA, options=same)
+    source = proposal.source.replace("fast = inductor(", "fast = watched(") + WATCHED
+    candidate = case.loaded(replace(proposal, source=source), tmp_path)
+    before = torch.backends.cudnn.allow_tf32
+    assert before
+    with torch.no_grad():
+        assert candidate(*inputs.args).tolist() == [False, False], "at building and at running"
+    assert torch.backends.cudnn.allow_tf32 is before
+    with pytest.raises(KeyError), full_float32():
+        raise KeyError
+    assert torch.backends.cudnn.allow_tf32 is before
+
+
+WATCHED = """
+
+
+def watched(model, args, kwargs):
+    built = torch.backends.cudnn.allow_tf32
+    return lambda *args: torch.tensor([built, torch.backends.cudnn.allow_tf32])
+"""
+
+
+def test_full_float32_is_for_convolutions_that_may_use_fewer_bits():
+    decide = BY_NAME["full_float32"].declines
+    body, same = "return self.conv(x.reshape(2, 8, 2, 4))", EvaluateOptions(precision=Precision.SAME)
+    assert decide(problem_of(body, options=same)) == ""
+    assert "no TensorFloat-32" in decide(problem_of(body, facts=CPU, options=same))
+    assert "16-bit" in decide(problem_of(body))
+    assert "no convolution" in decide(problem_of("return self.a(x)", options=same))
+    assert "exclude" in broken_rule(("inductor", "tf32", "full_float32"))
 
 
 def test_only_images_that_reach_a_convolution_change_their_layout():
