@@ -10,7 +10,7 @@ import pytest
 from recipe_harness import CPU, CUDA, HALF, Case, small_task, source_task
 
 from pike.core.agent import Context, Proposal
-from pike.core.evaluation import EvaluateOptions, Evaluation, Precision, Status, Timing
+from pike.core.evaluation import EvaluateOptions, Evaluation, OutputError, Precision, Status, Timing
 from pike.core.step import Candidate, Role, Solution, Step
 from pike.recipes import RecipeAgent
 from pike.recipes.choose import Space
@@ -230,6 +230,29 @@ def test_what_broke_the_model_is_not_added_to_the_best(case):
     assert space.next_to(("compile",), set(), refused) == ("fold_constants", "compile")
     busy = Evidence(gain, [fine, Solution(candidate("c2", "bf16"), Evaluation(Status.INFRA_ERROR))])
     assert space.next_to(("compile",), set(), busy) == ("bf16", "compile"), "the machine's failure is no evidence"
+
+
+def off_by(factor: float, *recipes: str) -> Solution:
+    error = OutputError(max_abs=9.0, rms=factor, budget_max_abs=1.0, budget_rms=1.0)
+    return Solution(candidate("c1", *recipes), Evaluation(Status.WRONG_OUTPUT, "refused", error=error))
+
+
+def test_an_answer_that_is_far_off_is_tried_again_in_full_float32():
+    network = Case.of(small_task("resnet18"))
+    agent = agent_of(network, CUDA, EvaluateOptions(precision=Precision.TF32))
+    names = ("channels_last", "inductor", "tf32", "freeze")
+    restored = ("channels_last", "inductor", "full_float32", "freeze")
+    step = Step(3, Role.OPTIMISE)
+    assert ask(agent, network, step, known=(off_by(100.0, *names),)).recipes == restored
+    assert ask(agent, network, step, known=(off_by(1.2, *names),)).recipes != restored, "that is rounding"
+    by_model = off_by(100.0)
+    assert ask(agent, network, step, known=(by_model,)).recipes != ("full_float32",), (
+        "a model's own code is no composition"
+    )
+    both = (off_by(100.0, *names), off_by(100.0, *restored))
+    assert "full_float32" not in ask(agent, network, step, known=both).recipes
+    fix = Step(4, Role.FIX, failing="c1")
+    assert ask(agent, network, fix, failing=off_by(100.0, *names)).recipes == restored
 
 
 def test_many_rewrites_do_not_make_the_ranking_explode():

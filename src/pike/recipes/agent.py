@@ -103,10 +103,14 @@ def _choice(context: Context, space: Space, tried: set[Names]) -> Names | None:
     step = context.step
     if step.role.repairs and context.failing is not None and context.failing.candidate.recipes:
         failing = context.failing
-        return space.repair(failing.candidate.recipes, failing.evaluation, tried | {failing.candidate.recipes})
+        names = space.restored([failing], tried)
+        return names or space.repair(failing.candidate.recipes, failing.evaluation, tried | {failing.candidate.recipes})
     wanted = from_idea(step.plan if step.role is Role.CODE else step.idea)
     if wanted is not None and wanted not in tried and space.applies(wanted):
         return wanted
+    restored = space.restored(context.known, tried)
+    if restored is not None:
+        return restored
     seed = context.seed.candidate.recipes if context.seed else ()
     seed = seed or (wanted or ())
     if seed:

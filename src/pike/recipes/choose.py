@@ -7,11 +7,13 @@ always has the same answer. Does not know how a composition is written, nor what
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 
 from pike.core.evaluation import Evaluation
+from pike.core.step import Solution
 from pike.recipes.composition import Names, best_first, broken_rule, ordered, prior
-from pike.recipes.evidence import Evidence, suspects
+from pike.recipes.evidence import Evidence, far_off, suspects
 from pike.recipes.registry import BY_NAME
 
 SAMPLES = 10
@@ -66,6 +68,16 @@ class Space:
         removed = {with_needs(set(seed) - {name}) for name in seed}
         swapped = {with_needs({*seed, new} - {old}) for old in seed for new in others}
         return {names for names in added | removed | swapped if names != seed and self.applies(names)}
+
+    def restored(self, known: Iterable[Solution], tried: set[Names]) -> Names | None:
+        """An untried composition that failed by far, with the original's arithmetic brought back."""
+        cures = [name for name in sorted(self._usable) if BY_NAME[name].restores]
+        failing = [one.candidate.recipes for one in known if one.candidate.recipes and far_off(one.evaluation)]
+        for names, cure in itertools.product(failing, cures):
+            restored = with_needs({*names, cure} - BY_NAME[cure].excludes)
+            if self.applies(restored) and restored not in tried:
+                return restored
+        return None
 
     def repair(self, failing: Names, verdict: Evaluation, tried: set[Names]) -> Names | None:
         """An untried composition without the recipe that is most likely to blame, or with another in its place."""

@@ -83,6 +83,16 @@ def _fitted(gain: Mapping[str, float], measured: list[tuple[Names, float]]) -> d
     return dict(zip(recipes, (prior + change).tolist(), strict=True))
 
 
+FAR = 8.0
+"""Times the budget from which an error is no matter of rounding in the same arithmetic."""
+
+
+def far_off(verdict: Evaluation) -> bool:
+    """Whether answers were so far beyond their budget that they were computed in another arithmetic, or wrongly."""
+    error = verdict.error
+    return verdict.status is Status.WRONG_OUTPUT and error is not None and error.rms > FAR * error.budget_rms
+
+
 def suspects(failing: Names, verdict: Evaluation) -> Names:
     """The recipes of a failed composition, the most likely culprit first."""
     text = f"{verdict.reason}\n{verdict.log}"

@@ -46,6 +46,7 @@ RECIPE = Recipe(
     full_float32,
     declines,
     while_running=True,
+    restores=True,
     excludes=frozenset({"tf32"}),
     prior_cuda=-0.3,
 )

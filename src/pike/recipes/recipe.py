@@ -172,6 +172,8 @@ class Recipe:
         while_running: for a setting, whether it also holds while the model runs.
         needs: names of which one must be in the composition too; empty for none.
         excludes: names that cannot be in the same composition.
+        restores: whether it brings back arithmetic of the original that a composition may have lost; it is added to a
+            composition whose answers were far beyond their budget.
         foundation: whether every composition has it where it applies, because the others build on it; listed
             before all other recipes.
         prior_cpu: expected log speedup on a CPU, for trying promising compositions first.
@@ -192,6 +194,7 @@ class Recipe:
     while_running: bool = False
     needs: frozenset[str] = frozenset()
     excludes: frozenset[str] = frozenset()
+    restores: bool = False
     foundation: bool = False
     prior_cpu: float = 0.0
     prior_cuda: float = 0.0
