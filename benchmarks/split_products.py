@@ -57,14 +57,14 @@ def one_product(rows: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 
 def split(rows: torch.Tensor) -> torch.Tensor:
-    lead = recipe.rounded(rows)
-    return torch.cat([recipe.rounded(rows - lead), lead, lead], dim=1)
+    lead = recipe.tf32_rounded(rows)
+    return torch.cat([recipe.tf32_rounded(rows - lead), lead, lead], dim=1)
 
 
 def ways(weight: torch.Tensor) -> dict[str, Callable[[torch.Tensor], torch.Tensor]]:
     """The layer of a weight, in all the ways that are compared."""
-    lead = recipe.rounded(weight)
-    stored = torch.cat([lead, recipe.rounded(weight - lead), lead], dim=1)
+    lead = recipe.tf32_rounded(weight)
+    stored = torch.cat([lead, recipe.tf32_rounded(weight - lead), lead], dim=1)
     compiled = torch.compile(split, dynamic=False)
 
     def split_way(longest: int, rows: torch.Tensor) -> torch.Tensor:

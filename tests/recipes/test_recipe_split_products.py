@@ -15,7 +15,7 @@ from recipe_harness import CPU, CUDA, Case, source_task
 from pike.core.evaluation import EvaluateOptions, Precision
 from pike.recipes import split_products as recipe
 from pike.recipes.recipe import Problem
-from pike.recipes.split_products import rounded, split_linear
+from pike.recipes.split_products import split_linear, tf32_rounded
 
 SAME = EvaluateOptions(precision=Precision.SAME)
 TWO_LAYERS = """
@@ -52,8 +52,8 @@ def problem(case: Case, facts=CUDA, options: EvaluateOptions = SAME) -> Problem:
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False, max_value=2.0**127, min_value=-(2.0**127)))
 def test_two_tensorfloat_numbers_hold_a_float32_number_but_for_its_last_bit(number: float) -> None:
     value = torch.tensor([number])
-    lead = rounded(value)
-    rest = rounded(value - lead)
+    lead = tf32_rounded(value)
+    rest = tf32_rounded(value - lead)
     for part in (lead, rest):
         assert int(part.view(torch.int32)) % (1 << recipe.DROPPED_BITS) == 0, "TensorFloat-32 has 10 bits of mantissa"
     lost = abs(float(value.double() - lead.double() - rest.double()))
@@ -75,10 +75,10 @@ def test_the_layer_is_a_float32_layer(small_layers: None) -> None:
 def test_leaving_out_a_product_of_a_rest_would_be_seen() -> None:
     torch.manual_seed(0)
     rows, weight = torch.randn(64, 320), torch.randn(96, 320)
-    lead = rounded(weight)
-    stored = torch.cat([lead, rounded(weight - lead), lead], dim=1)
-    front = rounded(rows)
-    rest = rounded(rows - front)
+    lead = tf32_rounded(weight)
+    stored = torch.cat([lead, tf32_rounded(weight - lead), lead], dim=1)
+    front = tf32_rounded(rows)
+    rest = tf32_rounded(rows - front)
     truth = rows.double() @ weight.double().t()
     whole = split_linear(torch.cat([rest, front, front], dim=1), stored, None)
     without = split_linear(torch.cat([torch.zeros_like(rest), front, front], dim=1), stored, None)

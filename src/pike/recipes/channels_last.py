@@ -23,7 +23,7 @@ from pike.recipes.graph import (
 )
 from pike.recipes.recipe import Problem, Recipe, Stage, needs_graph, uses
 
-FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
+IMAGE_FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 """Memory formats by the dimensions of an image."""
 
 
@@ -34,13 +34,13 @@ def channels_last(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[st
     for conv in nodes_calling(graph, "conv2d", "conv3d"):
         weight = constant_value(graph, operand(conv, 1), varying)
         if weight is not None:
-            packed = weight.contiguous(memory_format=FORMATS[weight.dim()])
+            packed = weight.contiguous(memory_format=IMAGE_FORMATS[weight.dim()])
             conv.update_arg(1, add_tensor(graph, "channels_last_weight", packed, conv))
     first = first_operation(graph)
     for node in list(graph.graph.nodes):
         if node.op == "placeholder" and is_image(node) and reaches_convolution(node):
-            format = FORMATS[node.meta["val"].dim()]
-            image = call_before(first, torch.ops.aten.contiguous.default, node, memory_format=format)
+            order = IMAGE_FORMATS[node.meta["val"].dim()]
+            image = call_before(first, torch.ops.aten.contiguous.default, node, memory_format=order)
             image.meta.update(node.meta)
             node.replace_all_uses_with(image, delete_user_cb=lambda user, image=image: user is not image)
     finish_edit(graph)
@@ -50,7 +50,7 @@ def channels_last(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[st
 def is_image(node: torch.fx.Node) -> bool:
     """Whether a node's value has four dimensions, or five, and floating-point elements."""
     example = node.meta.get("val")
-    return isinstance(example, torch.Tensor) and example.dim() in FORMATS and example.is_floating_point()
+    return isinstance(example, torch.Tensor) and example.dim() in IMAGE_FORMATS and example.is_floating_point()
 
 
 def reaches_convolution(node: torch.fx.Node) -> bool:

@@ -31,7 +31,7 @@ MOST_SHARE = 0.85
 """Where blocks need more than this share of all products, they do not pay."""
 
 
-class Blocks(NamedTuple):
+class MaskBlocks(NamedTuple):
     """A constant mask taken apart: for each block of queries its first, the one after its last, and its keys."""
 
     parts: tuple[tuple[int, int, int], ...]
@@ -73,7 +73,7 @@ def joined_before(call: torch.fx.Node, results: list[torch.fx.Node]) -> torch.fx
     return call_before(call, aten.transpose.int, call_before(call, aten.cat.default, turned, 1), 1, 2)
 
 
-def match_blocks(graph: torch.fx.GraphModule, call: torch.fx.Node, varying: set[torch.fx.Node]) -> Blocks | None:
+def match_blocks(graph: torch.fx.GraphModule, call: torch.fx.Node, varying: set[torch.fx.Node]) -> MaskBlocks | None:
     """The blocks of one attention's constant mask, None where there is none or blocks would not pay."""
     given = call.kwargs.get("attn_mask", operand(call, 3))
     dropped: Any = call.kwargs.get("dropout_p", operand(call, 4)) or 0.0
@@ -97,7 +97,7 @@ def what_is_seen(mask: torch.Tensor) -> torch.Tensor | None:
     return seen if bool((seen | (mask == float("-inf"))).all()) else None
 
 
-def blocks_of(seen: torch.Tensor) -> Blocks | None:
+def blocks_of(seen: torch.Tensor) -> MaskBlocks | None:
     """The blocks of rows that see the same beginning of the keys, None where rows see something else."""
     queries, keys = seen.shape
     ends = seen.sum(1)
@@ -105,13 +105,13 @@ def blocks_of(seen: torch.Tensor) -> Blocks | None:
     if not bool((ends > 0).all()) or not bool((seen == (places < ends[:, None])).all()):
         return None
     if queries == keys and bool((ends == places + 1).all()):
-        return Blocks((), causal=True)
+        return MaskBlocks((), causal=True)
     values, counts = torch.unique_consecutive(ends, return_counts=True)
     stops = counts.cumsum(0).tolist()
     parts = tuple(zip([0, *stops[:-1]], stops, values.tolist(), strict=True))
     products = sum((stop - start) * end for start, stop, end in parts)
     pays = queries >= LEAST_ROWS * len(parts) and products <= MOST_SHARE * queries * keys
-    return Blocks(parts, causal=False) if pays else None
+    return MaskBlocks(parts, causal=False) if pays else None
 
 
 def declines(problem: Problem) -> str:

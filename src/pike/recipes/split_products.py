@@ -26,6 +26,7 @@ from pike.recipes.graph import (
     tensor_at,
 )
 from pike.recipes.recipe import Problem, Recipe, Stage, needs_graph
+from pike.recipes.tf32 import no_tf32, tf32_products
 
 LEAST_PRODUCTS = 1 << 32
 """With fewer multiplications what is split costs more to write and read than the products gain."""
@@ -46,8 +47,8 @@ def split_products(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[s
     for layer in large_linears(graph):
         weight = tensor_at(graph, operand(layer, 1))
         assert weight is not None
-        lead = rounded(weight)
-        rest = rounded(weight - lead)
+        lead = tf32_rounded(weight)
+        rest = tf32_rounded(weight - lead)
         stored = add_tensor(graph, "split_weight", torch.cat([lead, rest, lead], dim=1), layer)
         pieces = split_before(layer, operand(layer, 0))
         result = call_before(layer, torch.ops.pike_split.linear.default, pieces, stored, operand(layer, 2))
@@ -57,7 +58,7 @@ def split_products(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[s
     return graph
 
 
-def rounded(value: torch.Tensor) -> torch.Tensor:
+def tf32_rounded(value: torch.Tensor) -> torch.Tensor:
     """The nearest TensorFloat-32 numbers, as float32."""
     bits = value.contiguous().view(torch.int32) + (1 << (DROPPED_BITS - 1))
     return (bits & -(1 << DROPPED_BITS)).view(torch.float32)
@@ -71,7 +72,7 @@ def split_before(layer: torch.fx.Node, source: torch.fx.Node) -> torch.fx.Node:
 
 
 def rounded_before(layer: torch.fx.Node, source: torch.fx.Node) -> torch.fx.Node:
-    """A node with what `rounded` gives for another's value."""
+    """A node with what `tf32_rounded` gives for another's value."""
     aten = torch.ops.aten
     bits = call_before(layer, aten.view.dtype, source, torch.int32)
     bits = call_before(layer, aten.add.Tensor, bits, 1 << (DROPPED_BITS - 1))
@@ -87,18 +88,15 @@ def split_linear(pieces: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor 
         weight: (outputs, 3 * inputs), the leading part, the rest, the leading part.
         bias: (outputs,) or None.
     """
-    rows, before = pieces.flatten(0, -2), torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = True
-    try:
-        columns = rows.shape[1]
+    rows = pieces.flatten(0, -2)
+    columns = rows.shape[1]
+    with tf32_products():
         stop = min(columns, columns // 3 * 2 + LONGEST_SUM)  # small terms do not count
         first, part = rows[:, :stop], weight[:, :stop].t()
         result = torch.mm(first, part) if bias is None else torch.addmm(bias, first, part)
         for start in range(stop, columns, LONGEST_SUM):
             stop = min(columns, start + LONGEST_SUM)
             result.addmm_(rows[:, start:stop], weight[:, start:stop].t())
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
     return result.view(*pieces.shape[:-1], weight.shape[0])
 
 
@@ -132,8 +130,8 @@ def is_large(graph: torch.fx.GraphModule, layer: torch.fx.Node) -> bool:
 
 def declines(problem: Problem) -> str:
     """Declines without TensorFloat-32 units, where fewer bits are allowed anyway, and without a large linear layer."""
-    if not problem.facts.is_cuda or int(problem.facts.capability.partition(".")[0] or 0) < 8:
-        return "TensorFloat-32 needs an NVIDIA GPU of compute capability 8.0"
+    if no_tf32(problem):
+        return no_tf32(problem)
     if problem.options.precision is not Precision.SAME:
         return "fewer bits are allowed (precision is not same)"
     if problem.graph is None:
