@@ -78,6 +78,18 @@ def test_a_failing_initialise_is_named():
         load(task_of(FILE.replace("model.train()", "1 / 0")))
 
 
+def test_weights_are_set_on_the_device_that_is_asked_for():
+    shown = 'raise RuntimeError(f"{model.layer.weight.device} and {torch.ones(1).device}")'
+    with pytest.raises(UserError, match="meta and meta"):
+        load(task_of(FILE.replace("model.train()", shown)), torch.device("meta"))
+
+
+def test_a_device_without_memory_says_nothing_about_the_task():
+    words = "CUDA error: out of memory"
+    with pytest.raises(torch.OutOfMemoryError, match=words):
+        load(task_of(FILE.replace("model.train()", f"raise RuntimeError({words!r})")))
+
+
 def test_a_candidate_receives_what_the_file_set(verdict):
     found = verdict(CANDIDATE, task=task_of(FILE))
     assert found.status is Status.VALID, found.reason

@@ -193,6 +193,17 @@ def test_the_least_work_is_not_more_than_the_work(task, small):
             assert_least_work(module, model, Inputs(tuple(drawn), {}))
 
 
+def test_weights_can_be_set_on_another_device(task, monkeypatch):
+    """At full size without values: whatever stays on the CPU cannot be mixed with what does not."""
+    monkeypatch.setattr(torch.Tensor, "__float__", lambda _: 1.0)  # batch norm asks how many batches came before
+    module = executed(task)
+    with torch.device("meta"), torch.no_grad():
+        model = module.Model(*module.get_init_inputs())
+        with Supposed(all_alike=False):
+            module.initialise(model)
+    assert {tensor.device.type for tensor in (*model.parameters(), *model.buffers())} == {"meta"}
+
+
 def assert_least_work(module: ModuleType, model: torch.nn.Module, inputs: Inputs) -> None:
     given, _ = take_apart((inputs.args, inputs.kwargs))
     with torch.no_grad(), FlopCounterMode(display=False) as products, Elements() as others:

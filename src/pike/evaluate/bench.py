@@ -31,13 +31,13 @@ from pike.evaluate.correctness import Expected
 from pike.evaluate.device import release_memory
 from pike.evaluate.launch import Child, ChildPlan, folder_prefix
 from pike.evaluate.lease import Lease
-from pike.evaluate.reference import WEIGHTS_SEED, Inputs, load
+from pike.evaluate.reference import WEIGHTS_SEED, Inputs, drawing_on, load
 from pike.evaluate.refusal import Refused
 from pike.evaluate.regimes import neighbour
 from pike.evaluate.roofline import Need, written_bytes
 from pike.evaluate.runner import Allowance, Runner
 from pike.evaluate.sandbox import BareProcess
-from pike.evaluate.subject import checked_example, drawing_on
+from pike.evaluate.subject import checked_example
 
 _REFERENCE_SECONDS = 24 * 3600.0
 _MOST_PLACES, _MOST_PLACES_BYTES = 8, 256 << 20
@@ -69,7 +69,7 @@ class Bench:
         child = Child(ChildPlan(BareProcess(), (), device.type == "cuda", trusted=True))  # starts up meanwhile
         self.twin = Runner(child, device, Allowance(_REFERENCE_SECONDS), self._make_way)
         try:
-            self._reference = load(task)
+            self._reference = load(task, device)
             self._write_files()
             example = checked_example(task, self.draw)
             self.inputs = layout_of((example.args, example.kwargs))

@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 
 from pike.core.device import DeviceFacts
-from pike.core.errors import InfraError
+from pike.core.errors import InfraError, UserError
 from pike.core.evaluation import (
     EvaluateOptions,
     Evaluation,
@@ -122,7 +122,10 @@ class Judge:
         """
         device = devices.resolve(options.device)
         with Lease(devices.machine_name(device)).shared():
-            found = lint(InProcess(task, device, options.precision))
+            try:
+                found = lint(InProcess(task, device, options.precision))
+            except torch.OutOfMemoryError as error:
+                raise UserError(f"{error}; lint it while nobody else uses the device, or as a smaller task") from error
             devices.release_memory(device)
         return replace(found, device=devices.label(devices.facts(device, options.threads)))
 

@@ -10,7 +10,7 @@ import pickle
 import random
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -23,9 +23,11 @@ from pike.core.errors import UserError
 from pike.core.task import LeastWork, Task, TaskKind
 from pike.evaluate.child.blank import Blank
 from pike.evaluate.child.layout import put_together, take_apart
+from pike.evaluate.refusal import lacks_device_memory
 
 WEIGHTS_SEED = 42
 """Seeds torch before a SOURCE task's `Model` is constructed, as KernelBench does."""
+_CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +59,30 @@ class Reference:
     blank: bool = False
 
 
-def load(task: Task) -> Reference:
+def load(task: Task, device: torch.device = _CPU) -> Reference:
     """Construct the reference of a task.
+
+    Args:
+        task: the problem.
+        device: where a task that sets its own weights does so: a CPU draws billions of them in minutes. The same device
+            gives the same weights.
 
     Raises:
         UserError: the task's own code fails; the message names the part that failed.
+        torch.OutOfMemoryError: the device has no memory for the weights.
     """
     sys.path[:0] = [path for path in task.import_paths if path not in sys.path]
     if task.kind is TaskKind.MODULE:
         return _from_payload(task)
-    return _from_source(task)
+    return _from_source(task, device)
 
 
-def _from_source(task: Task) -> Reference:
+def drawing_on(device: torch.device) -> AbstractContextManager[object]:
+    """While inside, factory functions without a device make tensors on a GPU if the task is on one."""
+    return nullcontext() if device.type == "cpu" else torch.device(device)
+
+
+def _from_source(task: Task, device: torch.device) -> Reference:
     module = ModuleType(f"pike_task_{abs(hash(task.id))}")
     module.__file__ = task.origin
     sys.modules[module.__name__] = module
@@ -88,9 +101,9 @@ def _from_source(task: Task) -> Reference:
 
     def initialise(model: nn.Module) -> None:
         torch.manual_seed(WEIGHTS_SEED)
-        with torch.no_grad():
-            module.initialise(model)
-        model.eval()
+        with torch.no_grad(), drawing_on(device):
+            module.initialise(model.to(device))
+        model.eval().cpu()
 
     def draw(seed: int) -> Inputs:
         _seed_everything(seed)
@@ -173,4 +186,7 @@ def _trying(task: Task, what: str, act: Callable[[], Any]) -> Any:
     try:
         return act()
     except Exception as error:  # the user's own code may raise anything
-        raise UserError(f"Task '{task.id}': {what} raised {type(error).__name__}: {error}") from error
+        words = f"Task '{task.id}': {what} raised {type(error).__name__}: {error}"
+        if lacks_device_memory(words):  # which says nothing about the task where others are at work
+            raise torch.OutOfMemoryError(words) from error
+        raise UserError(words) from error

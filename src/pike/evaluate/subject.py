@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 import torch
@@ -20,7 +19,7 @@ from pike.core.task import Task
 from pike.evaluate.answers import Answers, native
 from pike.evaluate.child.layout import take_apart
 from pike.evaluate.correctness import Expected
-from pike.evaluate.reference import Inputs, load
+from pike.evaluate.reference import Inputs, drawing_on, load
 from pike.evaluate.regimes import neighbour
 
 
@@ -59,7 +58,7 @@ class InProcess:
         """
         self.task = task
         self.device = device
-        self._reference = load(task)
+        self._reference = load(task, device)
         example = checked_example(task, self.draw)
         self.model = self._reference.model.to(device)
         self._native = native(self.model, device)
@@ -87,11 +86,6 @@ class InProcess:
         """What the reference returns, at each allowed precision, on new inputs a unit in the last place away."""
         moved = neighbour(inputs, secrets.randbits(63))
         return [self._native(moved), *self._answers.variants(moved)]
-
-
-def drawing_on(device: torch.device) -> AbstractContextManager[object]:
-    """While inside, factory functions without a device make tensors on a GPU if the task is on one."""
-    return torch.device(device) if device.type == "cuda" else nullcontext()
 
 
 def checked_example(task: Task, draw: Callable[[int], Inputs]) -> Inputs:
