@@ -125,7 +125,8 @@ def first_jobs_of(
         if given.no_recipes or notebook.earlier(blank_for(task, precision, notebook)) is not None:
             return []
         known, operators = explored.get((task.id, digest(task.source), precision.value), (None, 0))
-        seconds = TASK_SECONDS + given.candidates * (CANDIDATE_SECONDS + OPERATOR_SECONDS * operators) + FINAL_SECONDS
+        compiling = OPERATOR_SECONDS * operators if OPERATOR_SECONDS * operators < given.timeout_seconds else 0.0
+        seconds = TASK_SECONDS + given.candidates * (CANDIDATE_SECONDS + compiling) + FINAL_SECONDS
         tried = earlier.get((task.id, precision.value), [])
         return [
             RecipesJob(task, precision, notebook, given.recipe_minutes, given.candidates, keep, known, tried, seconds)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import gc
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -113,6 +115,19 @@ def test_an_input_that_is_returned_is_not_the_recordings_own_memory(recorded):
     graph = recorded(lambda value: value, x)
     graph(x).add_(100)
     assert torch.equal(graph(x), x)
+
+
+@pytest.mark.usefixtures("recorded")
+def test_weights_that_kernels_read_live_as_long_as_the_recording():
+    module = torch.nn.Linear(3, 3)
+    watched = weakref.ref(module)
+    graph = CudaGraph(module, (torch.randn(2, 3),), {})
+    del module
+    gc.collect()
+    assert watched() is not None
+    del graph
+    gc.collect()
+    assert watched() is None
 
 
 @pytest.mark.parametrize(

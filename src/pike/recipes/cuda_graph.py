@@ -35,6 +35,7 @@ class CudaGraph:
     """
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.function = function  # the kernels read its weights where they lie, whoever else forgets it
         leaves, self.structure = torch.utils._pytree.tree_flatten((args, kwargs))
         self.places = [index for index, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
         for index in self.places:
