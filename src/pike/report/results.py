@@ -6,7 +6,7 @@ Knows arithmetic over results. Does not know files (`store`) nor how a table loo
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from pike.core.evaluation import FASTER_MARGIN, Precision
@@ -30,6 +30,10 @@ class Column:
         slower: valid candidates whose whole 95 % interval lies below eager's speed by more than one percent.
         build_seconds: median time to build.
         missing: why tasks were not measured, each reason once.
+        behind: how many times as long as the recipes' candidates its own take, in milliseconds: the geomean over the
+            tasks in `compared`. None for recipes, and where no task has a valid candidate of both. Where recipes gave
+            the original back, eager's time beside the candidate stands for theirs.
+        compared: how many tasks that is.
     """
 
     contender: Contender
@@ -40,6 +44,8 @@ class Column:
     slower: int
     build_seconds: float | None
     missing: tuple[str, ...]
+    behind: float | None = None
+    compared: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +112,9 @@ def certainly_slower(result: Result) -> bool:
 def _table(suite: str, precision: Precision, results: Sequence[Result], members: Set[str]) -> ResultsTable:
     names: dict[str, Contender] = {result.contender.name: result.contender for result in results}
     contenders = sorted(names.values(), key=lambda contender: _ORDER.index(contender.kind))
+    recipes = {result.task: result for result in results if result.contender.kind is ContenderKind.RECIPES}
     columns = tuple(
-        _column(contender, [result for result in results if result.contender.name == contender.name])
+        _column(contender, [result for result in results if result.contender.name == contender.name], recipes)
         for contender in contenders
     )
     all_ids = {result.task for result in results} | {id_ for id_ in members if suite_of(id_) == suite}
@@ -116,10 +123,12 @@ def _table(suite: str, precision: Precision, results: Sequence[Result], members:
     return ResultsTable(suite, precision, tasks, columns, cells)
 
 
-def _column(contender: Contender, results: Sequence[Result]) -> Column:
+def _column(contender: Contender, results: Sequence[Result], recipes: Mapping[str, Result]) -> Column:
     tried = [result for result in results if not result.missing]
     speedups = [result.speedup for result in tried]
     builds = [result.build_seconds for result in tried if result.build_seconds is not None]
+    pairs = [] if contender.kind is ContenderKind.RECIPES else [(one, recipes.get(one.task)) for one in tried]
+    ratios = [ratio for one, rival in pairs if rival and (ratio := _times_as_long(one, rival)) is not None]
     return Column(
         contender=contender,
         clamped=clamped_geomean(speedups) if tried else None,
@@ -129,7 +138,17 @@ def _column(contender: Contender, results: Sequence[Result]) -> Column:
         slower=sum(map(certainly_slower, tried)),
         build_seconds=statistics.median(builds) if builds else None,
         missing=tuple(dict.fromkeys(result.missing for result in results if result.missing)),
+        behind=statistics.geometric_mean(ratios) if ratios else None,
+        compared=len(ratios),
     )
+
+
+def _times_as_long(result: Result, rival: Result) -> float | None:
+    """How many times as long as a rival's candidate another takes, None where one of them has no time."""
+    ours, theirs = (one.evaluation.timing if one.evaluation else None for one in (result, rival))
+    if ours is None or (theirs is None and not rival.original):
+        return None
+    return ours.candidate_ms / (ours.reference_ms if rival.original or theirs is None else theirs.candidate_ms)
 
 
 def _place(task: str) -> tuple[int, str]:

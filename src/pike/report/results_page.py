@@ -32,6 +32,10 @@ _READING = """How to read it:
   PyTorch's do by default), torch's two switches for TensorFloat-32 (`tf32`), weights and inputs in float16 (`half`).
   Nothing is repaired: where 16 bits break a model, the verdict says so.
 - *Original*: recipes that found nothing faster give the original back, so that they never lose.
+- *Recipes ahead*: how many times as long as the recipes' candidates the contender's take, in milliseconds: the
+  geometric mean over the tasks where both are valid (so many stand in brackets). A speedup over eager also says how
+  fast the host launches eager's many small kernels, which differs up to two times between machines of one GPU;
+  contenders that were measured on different days are compared by this and by the times beside their speedups.
 - *Build* is the time from the import of a candidate to its first answers, the median over tasks, waits for the device
   excluded."""
 
@@ -89,13 +93,13 @@ def _suite(suite: str, found: Sequence[ResultsTable], published: Published) -> I
 
 
 def _summary(table: ResultsTable) -> str:
-    head = ["contender", "clamped", "raw", "valid", "failed", "slower", "build s"]
+    head = ["contender", "clamped", "raw", "valid", "failed", "slower", "build s", "recipes ahead"]
     return _markdown(head, [_column(column, len(table.tasks)) for column in table.columns])
 
 
 def _column(column: Column, tasks: int) -> list[str]:
     if column.clamped is None:
-        return [column.contender.name, "*not measured*", "", f"0 of {tasks}", "", "", ""]
+        return [column.contender.name, "*not measured*", "", f"0 of {tasks}", "", "", "", ""]
     build = figures.NOTHING if column.build_seconds is None else f"{column.build_seconds:.1f}"
     return [
         column.contender.name,
@@ -105,6 +109,7 @@ def _column(column: Column, tasks: int) -> list[str]:
         str(column.tried - column.valid),
         str(column.slower),
         build,
+        figures.NOTHING if column.behind is None else f"{figures.times(column.behind)} ({column.compared})",
     ]
 
 
@@ -152,7 +157,9 @@ def _cell(result: Result | None) -> str:
         return figures.NOTHING
     if result.speedup is None:
         return result.evaluation.status.value
-    return figures.times(result.speedup) + (" (slower)" if certainly_slower(result) else "")
+    assert result.evaluation.timing is not None
+    time = f"{_plain_ms(result.evaluation.timing.candidate_ms)} ms"
+    return f"{figures.times(result.speedup)} ({time}{', slower' if certainly_slower(result) else ''})"
 
 
 def _composition(table: ResultsTable, task: str) -> str:
