@@ -26,7 +26,7 @@ from pike.recipes.tf32 import no_tf32
 
 LEAST_ATTENTION = 1 << 30
 """With fewer multiplications in both products of a call there is little to gain: a guess, not measured yet."""
-LEAST_TOKENS = 64
+LEAST_ATTENDED = 64
 """With fewer queries or keys than this blocks are mostly empty."""
 HEAD_SIZES = range(16, 257)
 """Heads that the kernel's blocks fit."""
@@ -76,7 +76,7 @@ def is_large_attention(call: torch.fx.Node) -> bool:
         return False
     query, key, value = (example.shape for example in examples)
     alike = query[:2] == key[:2] == value[:2] and key[2] == value[2] and query[3] == key[3]
-    fits = query[3] in HEAD_SIZES and value[3] in HEAD_SIZES and min(query[2], key[2]) >= LEAST_TOKENS
+    fits = query[3] in HEAD_SIZES and value[3] in HEAD_SIZES and min(query[2], key[2]) >= LEAST_ATTENDED
     return bool(alike and fits and attention_products(call) >= LEAST_ATTENTION)
 
 
