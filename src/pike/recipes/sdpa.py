@@ -27,7 +27,7 @@ from pike.recipes.graph import (
 from pike.recipes.recipe import Problem, Recipe, Stage, needs_graph
 
 
-class Attention(NamedTuple):
+class WrittenAttention(NamedTuple):
     """Attention found in a graph: its operands, and the product with the values that ends it."""
 
     query: torch.fx.Node
@@ -50,7 +50,7 @@ def sdpa(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     return graph
 
 
-def replace_attention(graph: torch.fx.GraphModule, found: Attention) -> None:
+def replace_attention(graph: torch.fx.GraphModule, found: WrittenAttention) -> None:
     """Put the fused operator in front of the last product and have its users read it."""
     aten = torch.ops.aten
     end = found.output
@@ -74,7 +74,7 @@ def replace_attention(graph: torch.fx.GraphModule, found: Attention) -> None:
 
 def match_attention(
     graph: torch.fx.GraphModule, softmax: torch.fx.Node, varying: set[torch.fx.Node]
-) -> Attention | None:
+) -> WrittenAttention | None:
     """The attention around one softmax, None where it is something else or not certainly equivalent."""
     example = example_of(softmax)
     if operand(softmax, 1) not in (-1, example.dim() - 1) or example.dim() not in (3, 4) or len(softmax.users) != 1:
@@ -99,7 +99,7 @@ def match_attention(
     alike = all(len(shape) == example.dim() and shape[:-2] == example.shape[:-2] for shape in shapes)
     if len(scores.users) != 1 or scale <= 0 or not alike or not is_safe_mask(blocked, bias, example.shape):
         return None
-    return Attention(query, key_transposed, value, scale, blocked, bias, end)
+    return WrittenAttention(query, key_transposed, value, scale, blocked, bias, end)
 
 
 def score_term(
@@ -158,7 +158,7 @@ def is_safe_mask(blocked: torch.Tensor | None, bias: torch.Tensor | None, shape:
     return bool(allowed.any(-1).all()) and not bool(mask.isnan().any())
 
 
-def is_causal(found: Attention) -> bool:
+def is_causal(found: WrittenAttention) -> bool:
     """Whether exactly the future is blocked."""
     blocked = found.blocked
     if blocked is None or found.bias is not None or blocked.shape[-1] != blocked.shape[-2]:

@@ -1,0 +1,107 @@
+"""Run by tests in a process of its own: the attention kernel of a file, without a GPU.
+
+`attention_kernel_alone.py FILE numbers`, under Triton's interpreter (TRITON_INTERPRET=1): the largest error of the
+kernel over that of PyTorch's own float32, against float64, for each case. The interpreter computes products in float32
+whatever the arithmetic is, so this shows the algorithm and its addresses, not what tensor cores lose.
+`attention_kernel_alone.py FILE compile`: the kernel compiled down to machine code for Hopper, and the bytes of shared
+memory that it takes, for each of the default tiles.
+"""
+
+import importlib.util
+import sys
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+
+def let_loops_run():
+    """Triton 3.6 reads bounds of loops from arrays of one element, which NumPy 2.4 refuses."""
+    from triton.runtime import interpreter
+
+    patch = interpreter._patch_lang_tensor
+
+    def patched(tensor, scope):
+        patch(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+
+    interpreter._patch_lang_tensor = patched
+
+
+def heads(batch, count, tokens, size):
+    return torch.randn(batch, count, tokens, size)
+
+
+def fused(batch, count, tokens, size, value_size):
+    """Queries, keys and values as views of what one projection would give, one number off any alignment."""
+    whole = torch.randn(batch, tokens, 1 + count * (2 * size + value_size))[..., 1:]
+    parts = whole.split([count * size, count * size, count * value_size], dim=-1)
+    return [part.unflatten(-1, (count, -1)).transpose(1, 2) for part in parts]
+
+
+def cases():
+    for causal in (False, True):
+        yield "odd sizes", (heads(1, 2, 77, 24), heads(1, 2, 130, 24), heads(1, 2, 130, 24)), causal, None
+        yield "more queries than keys", (heads(1, 1, 130, 96), heads(1, 1, 77, 96), heads(1, 1, 77, 96)), causal, None
+        yield "a fused projection", fused(2, 3, 77, 24, 40), causal, (64, 32, 4, 2)
+        yield "whole blocks and a scale", [heads(1, 1, 128, 16) for _ in range(3)], causal, (64, 64, 4, 1)
+
+
+def numbers(module):
+    let_loops_run()
+    torch.manual_seed(0)
+    for name, (query, key, value), causal, tiles in cases():
+        scale = 0.7 if "scale" in name else query.shape[-1] ** -0.5
+        batch, count, tokens, _ = query.shape
+        output = torch.full((batch, tokens, count, value.shape[-1]), float("nan")).transpose(1, 2)
+        module.attend(query, key, value, output, scale, causal, "tf32x3", tiles and module.AttentionTiles(*tiles))
+        exact = scaled_dot_product_attention(
+            query.double(), key.double(), value.double(), None, 0.0, causal, scale=scale
+        )
+        own = scaled_dot_product_attention(query, key, value, None, 0.0, causal, scale=scale)
+        errors = [float((found.double() - exact).abs().max()) for found in (output, own)]
+        print(f"{name}{', causal' if causal else ''}: {errors[0] / errors[1]}")
+
+
+def compiled(module, size, arithmetic, causal):
+    """The kernel for heads of one size, compiled for Hopper as a launch with aligned tensors would."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+
+    tiles = module.attention_tiles(size, arithmetic)
+    program = module.attention_program()
+    fixed = module.fixed_parameters(size, size, 1000, causal, arithmetic, tiles)
+    types = dict.fromkeys(program.arg_names, "i32") | dict.fromkeys(("query", "key", "value", "output"), "*fp32")
+    types |= {f"{name}_steps": ("i32",) * 3 for name in ("query", "key", "value", "output")} | {"scale": "fp32"}
+    types |= dict.fromkeys(fixed, "constexpr")
+    places = {name: place for place, name in enumerate(program.arg_names)}
+    aligned = [(places[name],) for name in ("query", "key", "value", "output")]
+    aligned += [(places[name], axis) for name in places if name.endswith("_steps") for axis in range(3)]
+    source = triton.compiler.ASTSource(
+        program,
+        types,
+        {(places[name],): value for name, value in fixed.items()},
+        {place: [["tt.divisibility", 16]] for place in aligned},
+    )
+    options = {"num_warps": tiles.warps, "num_stages": tiles.stages}
+    return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+
+
+def compile_all(module):
+    for size in (32, 64, 96, 256):
+        for arithmetic in ("tf32", "tf32x3"):
+            for causal in (False, True):
+                kernel = compiled(module, size, arithmetic, causal)
+                assert "wgmma.mma_async" in kernel.asm["ptx"], "Hopper's own products"
+                print(f"{size}, {arithmetic}{', causal' if causal else ''}: {kernel.metadata.shared}")
+
+
+def main():
+    spec = importlib.util.spec_from_file_location("under_test", sys.argv[1])
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["under_test"] = module
+    spec.loader.exec_module(module)
+    {"numbers": numbers, "compile": compile_all}[sys.argv[2]](module)
+
+
+if __name__ == "__main__":
+    main()

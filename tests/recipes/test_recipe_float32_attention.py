@@ -1,0 +1,219 @@
+"""`float32_attention`: which attention it takes, what it leaves, and that its kernel computes attention.
+
+The kernel runs under Triton's interpreter and is compiled for Hopper, both without a GPU and where Triton is installed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from unittest import mock
+
+import pytest
+import torch
+from recipe_harness import CPU, CUDA, HALF, Case, source_task
+
+from pike.core.device import DeviceFacts
+from pike.core.evaluation import EvaluateOptions, Precision
+from pike.recipes import attention_kernel
+from pike.recipes import float32_attention as recipe
+from pike.recipes.recipe import Problem
+
+SAME = EvaluateOptions(precision=Precision.SAME)
+TF32 = EvaluateOptions(precision=Precision.TF32)
+NET = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+class Attention(nn.Module):
+    def forward(self, q, k, v):
+        {body}
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.project, self.attention, self.out = nn.Linear(32, 96), Attention(), nn.Linear(32, 32)
+    def forward(self, x):
+        q, k, v = (y.unflatten(-1, (2, 16)).transpose(1, 2) for y in self.project(x).chunk(3, -1))
+        return self.out(self.attention(q, k, v).transpose(1, 2).reshape(x.shape))
+def get_inputs():
+    return [torch.randn(2, 96, 32)]
+def get_init_inputs():
+    return []
+"""
+SOFTMAX = "torch.softmax({} @ k.transpose(-2, -1), -1) @ v"
+FORMS = {
+    "plain": "return F.scaled_dot_product_attention(q, k, v)",
+    "a scale and the future": "return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.3)",
+    "written out": f"return {SOFTMAX.format('0.25 * q')}",
+    "written out without heads": (
+        "a, b, c = (y.flatten(0, 1) for y in (q, k, v))\n"
+        "        y = torch.bmm(torch.softmax(torch.bmm(0.25 * a, b.transpose(1, 2)), -1), c)\n"
+        "        return y.unflatten(0, (2, 2))"
+    ),
+    "a mask that is the future": (
+        "mask = torch.ones(96, 96, dtype=torch.bool).tril()\n"
+        "        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)"
+    ),
+    "other sizes": "return F.scaled_dot_product_attention(q[..., :64, :], torch.cat([k, k], 2), torch.cat([v, v], 2))"
+    ".repeat(1, 1, 2, 1)[:, :, :96]",
+}
+LEFT = {
+    "a mask": "return F.scaled_dot_product_attention(q, k, v, attn_mask=q[:, :1, :, :1] > k[:, :1, :, 0][:, :, None])",
+    "a bias": "return F.scaled_dot_product_attention(q, k, v, attn_mask=torch.arange(96.0)[None])",
+    "shared keys": "return F.scaled_dot_product_attention(q, k[:, :1], v[:, :1], enable_gqa=True)",
+    "few keys": "return F.scaled_dot_product_attention(q, k[:, :, :32], v[:, :, :32])",
+    "small heads": "return F.scaled_dot_product_attention(q[..., :8], k[..., :8], v)",
+    "float64": "return F.scaled_dot_product_attention(*(y.double() for y in (q, k, v))).float()",
+    "no attention": "return q * k * v",
+}
+LEAST = "LEAST_ATTENTION = 1 << 30"
+ALONE = Path(__file__).parent / "attention_kernel_alone.py"
+needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
+
+
+@pytest.fixture
+def small_attention(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recipe, "LEAST_ATTENTION", 1)
+
+
+def case_of(body: str) -> Case:
+    return Case.of(source_task(NET.replace("{body}", body)))
+
+
+def problem(case: Case, facts: DeviceFacts = CUDA, options: EvaluateOptions = SAME) -> Problem:
+    inputs = case.reference.draw(1)
+    return Problem(case.reference.model, inputs.args, inputs.kwargs, facts, options)
+
+
+def rewritten(case: Case) -> torch.fx.GraphModule:
+    inputs = case.reference.draw(1)
+    return recipe.float32_attention(case.reference.model, inputs.args, inputs.kwargs)
+
+
+def kernels(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    return [node for node in graph.graph.nodes if "pike_attention" in str(node.target)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_attention_becomes_the_kernel(form: str, small_attention: None) -> None:
+    case = case_of(FORMS[form])
+    assert recipe.RECIPE.declines(problem(case)) == ""
+    graph = rewritten(case)
+    (kernel,) = kernels(graph)
+    assert kernel.args[4] is ("future" in form), "the causal flag"
+    assert "scaled_dot_product" not in graph.code
+    inputs = case.reference.draw(4)
+    with torch.no_grad():
+        assert torch.allclose(graph(*inputs.args), case.reference.model(*inputs.args), atol=2e-6)
+
+
+@pytest.mark.parametrize("form", LEFT)
+def test_other_attention_is_left(form: str, small_attention: None) -> None:
+    case = case_of(LEFT[form])
+    assert "no float32 attention" in recipe.RECIPE.declines(problem(case))
+    assert not kernels(rewritten(case))
+
+
+def test_where_it_declines(small_attention: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    case, declines = case_of(FORMS["plain"]), recipe.RECIPE.declines
+    assert declines(problem(case, options=TF32)) == ""
+    assert "NVIDIA" in declines(problem(case, CPU))
+    assert "compute capability 8.0" in declines(problem(case, replace(CUDA, capability="7.5")))
+    assert "triton" in declines(problem(case, replace(CUDA, compilers=("g++", "nvcc"))))
+    assert "16-bit" in declines(problem(case, options=HALF))
+    monkeypatch.setattr(recipe, "LEAST_ATTENTION", 1 << 30)
+    assert "large" in declines(problem(case))
+
+
+def test_it_promises_more_where_attention_is_more_of_the_work(small_attention: None) -> None:
+    gain = recipe.RECIPE.gain
+    once = gain(problem(case_of(FORMS["plain"])))
+    twice = gain(problem(case_of("q = F.scaled_dot_product_attention(q, k, v)\n        " + FORMS["plain"])))
+    assert 0 < once < twice < 1
+    assert gain(problem(case_of(LEFT["no attention"]))) == 0
+
+
+def test_the_output_lies_in_memory_as_what_follows_wants_it(small_attention: None) -> None:
+    for form, turned in (("plain", True), ("written out", True), ("written out without heads", False)):
+        (kernel,) = kernels(rewritten(case_of(FORMS[form])))
+        assert kernel.args[5] is turned, form
+    straight = NET.replace("self.attention(q, k, v).transpose(1, 2).reshape(x.shape)", "{y}").replace(
+        "{y}", "self.attention(q, k, v).reshape(x.shape)"
+    )
+    case = Case.of(source_task(straight.replace("{body}", FORMS["written out"])))
+    assert kernels(rewritten(case))[0].args[5] is False
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_is_said_of_the_operator_without_data_is_true(turned: bool) -> None:
+    recipe.define_attention()
+    recipe.define_attention()
+    query, key, value = torch.randn(2, 3, 70, 16), torch.randn(2, 3, 90, 16), torch.randn(2, 3, 90, 24)
+    args = (query, key, value, 0.25, False, turned, "tf32x3")
+    result = torch.ops.pike_attention.float32(*args)
+    assert result.transpose(1, 2).is_contiguous() is turned
+    torch.library.opcheck(torch.ops.pike_attention.float32.default, args)
+
+
+def candidate(case: Case, *names: str, options: EvaluateOptions = SAME) -> str:
+    """A candidate's file, in which small attention is large."""
+    proposal = case.compose(*names, facts=CUDA, options=options)
+    assert proposal.source, proposal.failure
+    assert LEAST in proposal.source
+    return proposal.source.replace(LEAST, "LEAST_ATTENTION = 1")
+
+
+def test_the_candidate_works_beside_a_compiler_and_knows_its_arithmetic(small_attention: None, tmp_path: Path) -> None:
+    case = case_of(FORMS["written out"])
+    source = candidate(case, "sdpa", "float32_attention", "inductor")
+    assert "float32_attention(model, args, kwargs, keep=('tf32x3',))" in source
+    assert "keep=('tf32',)" in candidate(case, "float32_attention", options=TF32)
+    built = case.loaded(replace(case.compose("sdpa"), source=source), tmp_path)
+    inputs = case.reference.draw(5)
+    with torch.no_grad():
+        built(*inputs.args)
+    plain = torch.nn.functional.scaled_dot_product_attention
+    with mock.patch.object(torch.nn.functional, "scaled_dot_product_attention", wraps=plain) as called:
+        error, own = case.errors(built, inputs)
+    assert error <= 2 * own + 5e-7
+    assert called.call_count == 1, "the reference writes attention out, the operator has a CPU's"
+
+
+def alone(file: Path, what: str) -> dict[str, float]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TRITON_INTERPRET": str(int(what == "numbers"))}
+    command = [sys.executable, str(ALONE), str(file), what]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    lines = (line.rpartition(": ") for line in done.stdout.splitlines())
+    return {name: float(number) for name, _, number in lines}
+
+
+@needs_triton
+def test_the_kernel_computes_attention() -> None:
+    """Under the interpreter, whose products are float32: the algorithm is shown, not what tensor cores lose."""
+    found = alone(Path(attention_kernel.__file__), "numbers")
+    assert len(found) == 8
+    assert all(error < 2 for error in found.values()), found
+
+
+@needs_triton
+def test_a_candidates_copy_of_the_kernel_computes_attention(small_attention: None, tmp_path: Path) -> None:
+    file = tmp_path / "candidate.py"
+    file.write_text(candidate(case_of(FORMS["plain"]), "float32_attention"))
+    found = alone(file, "numbers")
+    assert len(found) == 8
+    assert all(error < 2 for error in found.values()), found
+
+
+@needs_triton
+@pytest.mark.slow
+def test_a_candidates_copy_of_the_kernel_fits_a_hopper_gpu(small_attention: None, tmp_path: Path) -> None:
+    file = tmp_path / "candidate.py"
+    file.write_text(candidate(case_of(FORMS["plain"]), "float32_attention"))
+    found = alone(file, "compile")
+    assert len(found) == 16
+    assert all(shared <= 227 * 1024 for shared in found.values()), found
