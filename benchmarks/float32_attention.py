@@ -52,7 +52,7 @@ SHAPES = (
     Shape(1, 16, 4096, 4096, 128, False),
     Shape(8, 3, 1370, 1370, 64, False),
 )
-ARITHMETIC = ("tf32x3", "bf16x6", "tf32", "bf16x3")
+ARITHMETIC = ("bf16x6", "bf16x3", "tf32x3", "tf32")
 TILES = (
     AttentionTiles(128, 32, 8, 2),
     AttentionTiles(64, 32, 4, 2),
@@ -168,7 +168,7 @@ def measure(notes: Notes, shape: Shape, way: Way, given: list[torch.Tensor], rig
     except Exception as error:  # Triton raises many kinds where registers or shared memory do not suffice
         notes.add(shape, way.arithmetic, tiles=way.tiles, failed=f"{type(error).__name__}: {str(error)[:150]}")
         return
-    default = way.tiles == attention_tiles(shape.size, way.arithmetic)
+    default = way.tiles == attention_tiles(shape.size, way.arithmetic)[0]
     notes.add(shape, way.arithmetic, tiles=way.tiles, ms=median, default=default, **errors(given[3], right))
 
 
@@ -182,7 +182,7 @@ def references(notes: Notes, shape: Shape, given: list[torch.Tensor], right: tor
 
 def in_order() -> list[tuple[Shape, Way]]:
     """All configurations: those that the recipe would take first, then tiles by promise, shape by shape."""
-    ways = [[Way(kind, attention_tiles(shape.size, kind)) for kind in ARITHMETIC] for shape in SHAPES]
+    ways = [[Way(kind, attention_tiles(shape.size, kind)[0]) for kind in ARITHMETIC] for shape in SHAPES]
     first = [(shape, way) for shape, those in zip(SHAPES, ways, strict=True) for way in those]
     others = [(shape, Way(kind, tiles)) for tiles in TILES for kind in ARITHMETIC for shape in SHAPES]
     return list(dict.fromkeys(first + others))

@@ -2,7 +2,8 @@
 
 `attention_kernel_alone.py FILE numbers`, under Triton's interpreter (TRITON_INTERPRET=1): the largest error of the
 kernel over that of PyTorch's own float32, against float64, for each case. The interpreter computes products in float32
-whatever the arithmetic is, so this shows the algorithm and its addresses, not what tensor cores lose.
+whatever the arithmetic is (it does not know all of them), so this shows the algorithm and its addresses, not what tensor
+cores lose.
 `attention_kernel_alone.py FILE compile`: the kernel compiled down to machine code for Hopper, and the bytes of shared
 memory that it takes, for each of the default tiles.
 """
@@ -53,7 +54,7 @@ def numbers(module):
         scale = 0.7 if "scale" in name else query.shape[-1] ** -0.5
         batch, count, tokens, _ = query.shape
         output = torch.full((batch, tokens, count, value.shape[-1]), float("nan")).transpose(1, 2)
-        module.attend(query, key, value, output, scale, causal, "tf32x3", tiles and module.AttentionTiles(*tiles))
+        module.attend(query, key, value, output, scale, causal, "ieee", tiles and module.AttentionTiles(*tiles))
         exact = scaled_dot_product_attention(
             query.double(), key.double(), value.double(), None, 0.0, causal, scale=scale
         )
@@ -67,7 +68,7 @@ def compiled(module, size, arithmetic, causal):
     import triton
     from triton.backends.compiler import GPUTarget
 
-    tiles = module.attention_tiles(size, arithmetic)
+    tiles = module.attention_tiles(size, arithmetic)[0]
     program = module.attention_program()
     fixed = module.fixed_parameters(size, size, 1000, causal, arithmetic, tiles)
     types = dict.fromkeys(program.arg_names, "i32") | dict.fromkeys(("query", "key", "value", "output"), "*fp32")
@@ -87,8 +88,8 @@ def compiled(module, size, arithmetic, causal):
 
 
 def compile_all(module):
-    for size in (32, 64, 96, 256):
-        for arithmetic in ("tf32", "tf32x3"):
+    for size in (32, 64, 96, 128):
+        for arithmetic in ("bf16x6", "bf16x3"):
             for causal in (False, True):
                 kernel = compiled(module, size, arithmetic, causal)
                 assert "wgmma.mma_async" in kernel.asm["ptx"], "Hopper's own products"

@@ -25,7 +25,9 @@ from pike.recipes.composition import decline_reasons, ordered
 from pike.recipes.recipe import Problem
 
 CPU = DeviceFacts("cpu", "a CPU", threads=2, compilers=("g++",))
-CUDA = DeviceFacts("cuda:0", "an H100", capability="9.0", compilers=("g++", "nvcc", "triton"))
+CUDA = DeviceFacts(
+    "cuda:0", "an H100", capability="9.0", compilers=("g++", "nvcc", "triton"), versions=(("triton", "3.6.0"),)
+)
 HALF = EvaluateOptions(precision=Precision.HALF)
 
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -123,7 +124,10 @@ def test_where_it_declines(small_attention: None, monkeypatch: pytest.MonkeyPatc
     assert declines(problem(case, options=TF32)) == ""
     assert "NVIDIA" in declines(problem(case, CPU))
     assert "compute capability 8.0" in declines(problem(case, replace(CUDA, capability="7.5")))
-    assert "triton" in declines(problem(case, replace(CUDA, compilers=("g++", "nvcc"))))
+    assert "triton 3.6" in declines(problem(case, replace(CUDA, compilers=("g++", "nvcc"))))
+    for old in ("3.5.1", "2.1", "unknown"):
+        assert "triton 3.6" in declines(problem(case, replace(CUDA, versions=(("triton", old),)))), old
+    assert declines(problem(case, replace(CUDA, versions=(("triton", "3.10.0"),)))) == ""
     assert "16-bit" in declines(problem(case, options=HALF))
     monkeypatch.setattr(recipe, "LEAST_ATTENTION", 1 << 30)
     assert "large" in declines(problem(case))
@@ -153,10 +157,34 @@ def test_what_is_said_of_the_operator_without_data_is_true(turned: bool) -> None
     recipe.define_attention()
     recipe.define_attention()
     query, key, value = torch.randn(2, 3, 70, 16), torch.randn(2, 3, 90, 16), torch.randn(2, 3, 90, 24)
-    args = (query, key, value, 0.25, False, turned, "tf32x3")
+    args = (query, key, value, 0.25, False, turned, "bf16x6")
     result = torch.ops.pike_attention.float32(*args)
     assert result.transpose(1, 2).is_contiguous() is turned
     torch.library.opcheck(torch.ops.pike_attention.float32.default, args)
+
+
+def test_a_device_with_less_room_takes_smaller_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    OutOfResources = type("OutOfResources", (Exception,), {})
+    launched = []
+
+    class Program:
+        room = 64
+
+        def __getitem__(self, grid: tuple[int, ...]) -> Any:
+            return self.launch
+
+        def launch(self, *_args: Any, **fixed: Any) -> None:
+            if fixed["ROWS"] > self.room:
+                raise OutOfResources("shared memory")
+            launched.append(fixed["ROWS"])
+
+    monkeypatch.setattr(attention_kernel, "attention_program", Program)
+    tensors = [torch.zeros(1, 2, 70, 96) for _ in range(4)]
+    attention_kernel.attend(*tensors, 0.1, False, "bf16x6")
+    assert launched == [attention_kernel.SMALL_TILES.rows]
+    monkeypatch.setattr(Program, "room", 16)
+    with pytest.raises(OutOfResources):
+        attention_kernel.attend(*tensors, 0.1, False, "bf16x6")
 
 
 def candidate(case: Case, *names: str, options: EvaluateOptions = SAME) -> str:
@@ -170,8 +198,8 @@ def candidate(case: Case, *names: str, options: EvaluateOptions = SAME) -> str:
 def test_the_candidate_works_beside_a_compiler_and_knows_its_arithmetic(small_attention: None, tmp_path: Path) -> None:
     case = case_of(FORMS["written out"])
     source = candidate(case, "sdpa", "float32_attention", "inductor")
-    assert "float32_attention(model, args, kwargs, keep=('tf32x3',))" in source
-    assert "keep=('tf32',)" in candidate(case, "float32_attention", options=TF32)
+    assert "float32_attention(model, args, kwargs, keep=('bf16x6',))" in source
+    assert "keep=('bf16x3',)" in candidate(case, "float32_attention", options=TF32)
     built = case.loaded(replace(case.compose("sdpa"), source=source), tmp_path)
     inputs = case.reference.draw(5)
     with torch.no_grad():

@@ -2,8 +2,9 @@
 
 Knows Triton, the kernel and its tiles. A program takes a block of queries of one head through all its keys, block by
 block, and keeps what a softmax over the keys so far would give (Milakov and Gimelshein 2018, arXiv:1805.02867; Dao et
-al. 2022, arXiv:2205.14135). How factors become what tensor cores multiply is a parameter, the arithmetic: "tf32" takes
-11 bits of each, "tf32x3" splits each in two and loses next to nothing (so do "bf16x3", with 16 bits, and "bf16x6").
+al. 2022, arXiv:2205.14135). How factors become what tensor cores multiply is a parameter, the arithmetic: "bf16x6"
+splits each into three bfloat16 numbers and keeps float32's bits, "bf16x3" into two and keeps 16; "tf32" takes 11 bits
+of each and "tf32x3" splits into two of those, and both were slower or less exact wherever measured (docs/log.md).
 Does not know graphs, nor which arithmetic is allowed. Imports Triton only when a kernel is wanted, and nothing of PIKE,
 because it is copied into candidates.
 """
@@ -36,13 +37,15 @@ class AttentionTiles(NamedTuple):
     stages: int
 
 
-def attention_tiles(size: int, arithmetic: str) -> AttentionTiles:
-    """The tiles for heads of so many numbers; a guess by what fits in registers, not measured yet."""
-    if size <= 64:
-        return AttentionTiles(128, 64 if arithmetic == "tf32" else 32, 8, 2)
-    if size <= 128:
-        return AttentionTiles(128, 32, 8, 2)
-    return AttentionTiles(64, 32, 8, 1)
+SMALL_TILES = AttentionTiles(64, 32, 4, 2)
+"""Fit a GPU with 99 KiB of shared memory for a block, for heads of up to 128 numbers."""
+
+
+def attention_tiles(size: int, arithmetic: str) -> tuple[AttentionTiles, ...]:
+    """The tiles for heads of so many numbers, the fastest on an H200 first (benchmarks/float32_attention.py)."""
+    if arithmetic != "bf16x6":
+        return AttentionTiles(128, 64, 8, 3), SMALL_TILES
+    return AttentionTiles(128, 64, 4 if size <= 64 else 8, 2), SMALL_TILES
 
 
 @no_type_check
@@ -147,19 +150,27 @@ def attend(
         output: (batch, heads, queries, value size).
         scale: what scores are multiplied with.
         causal: whether query i sees keys 0 to i only.
-        arithmetic: what Triton calls an input precision: "tf32", "tf32x3", "bf16x3" or "bf16x6".
-        tiles: other tiles than `attention_tiles` gives.
+        arithmetic: what Triton calls an input precision: "bf16x6", "bf16x3", "tf32x3" or "tf32".
+        tiles: other tiles than `attention_tiles` gives, of which the first is taken that the device has room for.
+
+    Raises:
+        triton.OutOfResources: it has room for none of them.
     """
     batch, heads, queries, size = query.shape
     keys, width = value.shape[-2:]
-    tiles = tiles or attention_tiles(max(size, width), arithmetic)
     tensors = (query, key, value, output)
-    attention_program()[(-(-queries // tiles.rows) * batch * heads,)](
-        *(*tensors, *(tensor.stride()[:3] for tensor in tensors), heads, queries, keys, scale * math.log2(math.e)),
-        **fixed_parameters(size, width, keys, causal, arithmetic, tiles),
-        num_warps=tiles.warps,
-        num_stages=tiles.stages,
-    )
+    steps = [tensor.stride()[:3] for tensor in tensors]
+    choices = (tiles,) if tiles else attention_tiles(max(size, width), arithmetic)
+    for chosen in choices:
+        launch = attention_program()[(-(-queries // chosen.rows) * batch * heads,)]
+        fixed = fixed_parameters(size, width, keys, causal, arithmetic, chosen)
+        amounts = (heads, queries, keys, scale * math.log2(math.e))
+        try:
+            launch(*tensors, *steps, *amounts, **fixed, num_warps=chosen.warps, num_stages=chosen.stages)
+            return
+        except Exception as error:  # Triton's own class of it is not to be imported before a kernel is wanted
+            if type(error).__name__ != "OutOfResources" or chosen == choices[-1]:
+                raise
 
 
 def fixed_parameters(

@@ -1,9 +1,10 @@
 """Large attention in float32 by a kernel that uses tensor cores as fully as it can without losing bits.
 
-PyTorch's own fused kernel for float32 reaches a small part of what a GPU's tensor cores do. Knows calls of
-`scaled_dot_product_attention` in the graph: no mask or the causal flag, no dropout, heads of ordinary sizes, enough
-work; attention that is written out, or masked in blocks, becomes such calls first, as `sdpa` and `prefix_attention` do
-it. Where float32 must stay float32, products are split in three; where TensorFloat-32 is allowed, they are plain. Does
+PyTorch's own fused kernel for float32 reaches 20 to 44 TFLOPS on an H200, where this one reaches 30 to 60 with less
+error (benchmarks/float32_attention.py, docs/log.md). Knows calls of `scaled_dot_product_attention` in the graph: no
+mask or the causal flag, no dropout, heads of ordinary sizes, enough work; attention that is written out, or masked in
+blocks, becomes such calls first, as `sdpa` and `prefix_attention` do it. A number is a sum of bfloat16 numbers: of
+three where float32 must stay float32, of two, which is still more than TensorFloat-32 has, where that is allowed. Does
 not know the kernel (`attention_kernel`).
 """
 
@@ -25,17 +26,21 @@ from pike.recipes.sdpa import sdpa
 from pike.recipes.tf32 import no_tf32
 
 LEAST_ATTENTION = 1 << 30
-"""With fewer multiplications in both products of a call there is little to gain: a guess, not measured yet."""
+"""With fewer multiplications in both products of a call there is little to gain: a guess."""
 LEAST_ATTENDED = 64
 """With fewer queries or keys than this blocks are mostly empty."""
-HEAD_SIZES = range(16, 257)
-"""Heads that the kernel's blocks fit."""
-HIDDEN_SHARE = 0.6
-"""The share of attention's time that the recipe promises to save: a guess, not measured yet."""
+HEAD_SIZES = range(16, 129)
+"""Heads that the kernel's blocks fit; larger ones run out of registers."""
+EXACT, SHORT = "bf16x6", "bf16x3"
+"""The arithmetic of products that keep float32's bits, and of those that may keep as few as TensorFloat-32's."""
+SAVED_SHARE = {EXACT: 0.38, SHORT: 0.6}
+"""The share of attention's time that is saved, the median over the shapes that were measured."""
+FIRST_TRITON = (3, 6)
+"""Its compiler knows these products."""
 
 
 def float32_attention(
-    model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], keep: tuple[str, ...] = ("tf32x3",)
+    model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], keep: tuple[str, ...] = ("bf16x6",)
 ) -> torch.fx.GraphModule:
     """Replace every large float32 attention by a kernel for tensor cores.
 
@@ -170,8 +175,8 @@ def declines(problem: Problem) -> str:
     """Declines without Triton or TensorFloat-32 units, where 16 bits are allowed, and without large attention."""
     if no_tf32(problem):
         return no_tf32(problem)
-    if "triton" not in problem.facts.compilers:
-        return "the kernel needs triton"
+    if "triton" not in problem.facts.compilers or _triton_of(problem) < FIRST_TRITON:
+        return f"the kernel needs triton {'.'.join(map(str, FIRST_TRITON))} or newer"
     if problem.options.precision is Precision.HALF:
         return "16-bit arithmetic is allowed"
     if problem.graph is None:
@@ -181,16 +186,22 @@ def declines(problem: Problem) -> str:
 
 def arithmetic_of(problem: Problem) -> tuple[str, ...]:
     """How the kernel may multiply under a problem's terms."""
-    return ("tf32x3",) if problem.options.precision is Precision.SAME else ("tf32",)
+    return (EXACT,) if problem.options.precision is Precision.SAME else (SHORT,)
 
 
 def share_of_attention(problem: Problem) -> float:
-    """What to expect as log speedup, a guess: by the share of attention in the multiplications of the model."""
+    """What to expect as log speedup, by the share of attention in the multiplications of the model."""
     if problem.graph is None or problem.options.precision is Precision.HALF:
         return 0.0
     graph = _as_calls(problem)
     share = 2 * sum(map(attention_products, large_attention(graph))) / max(operations(graph), 1)
-    return -math.log(1.0 - HIDDEN_SHARE * min(1.0, share))
+    return -math.log(1.0 - SAVED_SHARE[arithmetic_of(problem)[0]] * min(1.0, share))
+
+
+def _triton_of(problem: Problem) -> tuple[int, ...]:
+    """The first two numbers of Triton's version."""
+    parts = dict(problem.facts.versions).get("triton", "0.0").split(".")[:2]
+    return tuple(int(part) if part.isdigit() else 0 for part in parts)
 
 
 def _as_calls(problem: Problem) -> torch.fx.GraphModule:
