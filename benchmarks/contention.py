@@ -33,7 +33,7 @@ def spinning(count: int) -> Iterator[list[int]]:
 def seen(own: int, others: int) -> Contention:
     """What the meter says of a second with so many of each."""
     with spinning(own) as ours, spinning(others):
-        meter = ContentionMeter([os.getpid(), *ours])
+        meter = ContentionMeter([os.getpid(), *ours], [os.getpid(), *ours])
         time.sleep(SECONDS)
         return meter.read()
 

@@ -65,6 +65,38 @@ def test_a_kernel_that_does_not_tell_of_waiting_drops_nothing(tmp_path):
     assert ContentionMeter(proc=tmp_path).read().share == 0.0
 
 
+def tell_of_thread(proc: Path, pid: int, thread: int, ran: float, waited: float) -> None:
+    folder = proc / str(pid) / "task" / str(thread)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "schedstat").write_text(f"{ran * 1e9:.0f} {waited * 1e9:.0f} 12\n")
+
+
+def test_who_waits_elsewhere_is_not_who_is_timed(tmp_path):
+    tell(tmp_path, 1.0, 10.0)
+    tell_of_thread(tmp_path, 7, 7, 1.0, 0.5)
+    tell_of_thread(tmp_path, 7, 8, 1.0, 0.5)
+    meter = ContentionMeter(timed=[7, 9], proc=tmp_path, clock=iter([5.0, 6.0, 7.0]).__next__)
+    tell(tmp_path, 1.8, 10.0)
+    tell_of_thread(tmp_path, 7, 7, 1.9, 0.6)
+    tell_of_thread(tmp_path, 7, 8, 1.9, 0.65)
+    tell_of_thread(tmp_path, 7, 10, 0.3, 0.3)  # it began meanwhile
+    found = meter.read()
+    assert found.waited == pytest.approx(0.8) and found.others > 1.9
+    assert found.ours == found.share == pytest.approx(0.25)
+    tell(tmp_path, 2.6, 10.0)
+    assert meter.read().share == 0.0
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_where_threads_are_not_counted_all_waiting_matters(tmp_path, counted):
+    tell(tmp_path, 1.0, 10.0)
+    if not counted:
+        tell_of_thread(tmp_path, 7, 7, 0.0, 0.0)
+    meter = ContentionMeter(timed=[7], proc=tmp_path, clock=iter([5.0, 6.0]).__next__)
+    tell(tmp_path, 1.4, 10.0)
+    assert meter.read().share == pytest.approx(0.4)
+
+
 @pytest.mark.parametrize("stat", [None, "", "cpu  1 2 3 4\n", "cpu  a b c d e f g h\n"])
 def test_where_idle_time_is_unknown_all_waiting_is_for_others(tmp_path, stat):
     if stat is not None:
@@ -101,6 +133,24 @@ def test_our_own_processes_keep_each_other_waiting_and_are_not_others():
         found, all_others = meter.read(), blind.read()
     assert all_others.waited > 0.5 and all_others.share > 0.5
     assert found.waited > 0.5 and found.others < 0.5 * all_others.others
+
+
+@TOLD
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one CPU")
+def test_others_that_crowd_cpus_we_do_not_use_are_no_contention():
+    cpus = sorted(os.sched_getaffinity(0))
+    try:
+        os.sched_setaffinity(0, cpus[:1])
+        with spinning(3, 1.5) as others:  # they start where we are
+            for pid in others:
+                os.sched_setaffinity(pid, cpus[1:2])
+            meter, blind = ContentionMeter([os.getpid()], [os.getpid()]), ContentionMeter([os.getpid()])
+            _spin(0.8)
+            found, all_waiting = meter.read(), blind.read()
+    finally:
+        os.sched_setaffinity(0, cpus)
+    assert all_waiting.waited > 0.5 and all_waiting.others > 0.5
+    assert found.ours < 0.5 * all_waiting.waited
 
 
 def test_what_one_of_ours_used_before_it_ended_is_not_others():

@@ -179,7 +179,7 @@ def judge():
 @pytest.fixture
 def verdict(judge, monkeypatch):
     """`verdict(old, new)` judges the model with one piece of its text replaced, whatever else runs on this machine."""
-    monkeypatch.setattr("pike.evaluate.blocks.ContentionMeter", lambda ours: ContentionMeter(ours, Path("/none")))
+    monkeypatch.setattr("pike.evaluate.blocks.ContentionMeter", lambda *pids: ContentionMeter(*pids, Path("/none")))
 
     def judged(*changes: tuple[str, str], task: Task = TASK):
         candidate = SLOW.replace("class Model(", "class ModelNew(")

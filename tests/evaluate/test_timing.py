@@ -28,7 +28,7 @@ HAND_OVER_NS, NOISE_NS = 100_000, 20_000
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch):
     """Whatever else runs on this machine, these runners do not feel it."""
-    monkeypatch.setattr("pike.evaluate.blocks.ContentionMeter", lambda ours: ContentionMeter(ours, Path("/none")))
+    monkeypatch.setattr("pike.evaluate.blocks.ContentionMeter", lambda *pids: ContentionMeter(*pids, Path("/none")))
 
 
 class ScriptedRunner:
@@ -127,8 +127,8 @@ class ScriptedMeter:
     def __init__(self, says: Contention, first: int = 0) -> None:
         self._says, self._readings = says, 2 * first  # a pair is read at its beginning and at its end
 
-    def __call__(self, ours: set[int]) -> "ScriptedMeter":
-        assert os.getpid() in ours
+    def __call__(self, ours: set[int], timed: set[int]) -> "ScriptedMeter":
+        assert os.getpid() in timed <= ours
         return self
 
     def read(self) -> Contention:

@@ -26,7 +26,7 @@ TASKS = ("demo/resnet18", "demo/gpt_block")
 QUERIES = 10
 """For each model: one round of the published search."""
 SETTINGS = (
-    "engine.max_hours=0.02",
+    "engine.max_hours=0.012",
     "engine.concurrency=2",
     "engine.finalists=2",
     "evaluate.max_timing_seconds=6.0",

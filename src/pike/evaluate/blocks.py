@@ -201,7 +201,7 @@ class Session:
             sit()
             calls = max(self._warm_up(self._reference), self._warm_up(self._candidate))
             started, order = time.monotonic(), (self._reference, self._candidate)
-            meter = ContentionMeter(self._ours())
+            meter = ContentionMeter(self._ours(), {os.getpid(), *self._sides()})
             while True:
                 sit()
                 self._pairs.append(self._pair(order, calls, meter))
@@ -211,8 +211,11 @@ class Session:
 
     def _ours(self) -> set[int]:
         """This process, what descends from it, and both children wherever they descend from."""
-        sides = (self._reference.child.pids(), self._candidate.child.pids())
-        return {os.getpid()}.union(processes.descendants_of(os.getpid()), *sides)
+        return {os.getpid()}.union(processes.descendants_of(os.getpid()), self._sides())
+
+    def _sides(self) -> set[int]:
+        """The processes of both children."""
+        return self._reference.child.pids() | self._candidate.child.pids()
 
     def _pair(self, order: tuple[Runner, Runner], calls: int, meter: ContentionMeter) -> _Pair:
         empty = self._empty_calls()

@@ -1,9 +1,10 @@
 """Whether other programs held the CPU while something was measured.
 
 Knows what Linux tells: how long any runnable thread of the machine waited for a CPU (pressure stall information), how
-long its CPUs ran anything else than given processes, and what the host of a virtual machine took. Waiting alone says
-little, because threads of one model wait for each other, and so do others alone, which may run on CPUs that nobody
-needs. Where the kernel tells no pressure, nobody is known to have waited. Does not know what is measured.
+long those of what is timed did (scheduler statistics), how long its CPUs ran anything else than given processes, and
+what the host of a virtual machine took. Waiting alone says little, because threads of one model wait for each other,
+and so do others alone, which may run on CPUs that nobody needs. Where the kernel tells no pressure, nobody is known to
+have waited. Does not know what is measured.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,7 @@ class Contention:
     Attributes:
         waited: share of the time in which some thread of the machine waited for a CPU, ours among them.
         others: CPU time of the machine's other programs for each second; infinite if unknown.
+        ours: how long threads of what is timed waited for a CPU for each second, all together; infinite if unknown.
         stolen: share of the CPU time that the machine wanted, or of one CPU's if it wanted less, that its host gave to
             others.
     """
@@ -38,11 +40,12 @@ class Contention:
     waited: float
     others: float
     stolen: float = 0.0
+    ours: float = math.inf
 
     @property
     def share(self) -> float:
-        """The share of the time, 0 to 1, in which others kept somebody waiting."""
-        return min(1.0, min(self.waited, self.others) + self.stolen)
+        """The share of the time, 0 to 1, in which others kept what is timed waiting."""
+        return min(1.0, min(self.waited, self.others, self.ours) + self.stolen)
 
     @property
     def delayed(self) -> float:
@@ -53,13 +56,15 @@ class Contention:
 @dataclass(frozen=True, slots=True)
 class _Look:
     """Seconds so far: on the clock, in which some thread waited (None if unknown), and of CPU time what the machine
-    wanted and what its host took of that (NaN if unknown), and what was ours."""
+    wanted and what its host took of that (NaN if unknown), and what was ours; and how long each of our timed threads
+    waited (empty if unknown)."""
 
     at: float
     waited: float | None
     wanted: float
     stolen: float
     ours: float
+    threads: Mapping[str, float]
 
 
 class ContentionMeter:
@@ -67,14 +72,19 @@ class ContentionMeter:
 
     Args:
         ours: the processes that are not others.
+        timed: those of them whose waiting matters; of none, all that waits on the machine does.
         proc: where the kernel tells of itself.
         clock: seconds.
     """
 
     def __init__(
-        self, ours: Iterable[int] = (), proc: Path = _PROC, clock: Callable[[], float] = time.monotonic
+        self,
+        ours: Iterable[int] = (),
+        timed: Iterable[int] = (),
+        proc: Path = _PROC,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._ours, self._proc, self._clock = dict.fromkeys(ours, 0.0), proc, clock
+        self._ours, self._timed, self._proc, self._clock = dict.fromkeys(ours, 0.0), tuple(timed), proc, clock
         self._looks = deque([self._look()])
 
     def read(self) -> Contention:
@@ -93,14 +103,17 @@ class ContentionMeter:
         waited = 0.0
         if before.waited is not None and now.waited is not None:
             waited = min(1.0, (now.waited - before.waited) / (now.at - before.at))
+        held_up = (now.threads[name] - was for name, was in before.threads.items() if name in now.threads)
+        ours = sum(held_up) / (now.at - before.at) if before.threads and now.threads else math.inf
         seconds, wanted, stolen = now.at - first.at, now.wanted - first.wanted, now.stolen - first.stolen
         if math.isnan(wanted):
-            return Contention(waited, math.inf)
+            return Contention(waited, math.inf, ours=ours)
         others = wanted - stolen - (now.ours - first.ours)
         return Contention(
             waited,
             max(0.0, others - 2 * _TICK_SECONDS) / seconds,
             min(1.0, max(0.0, stolen - _TICK_SECONDS) / max(wanted, seconds)),
+            ours,
         )
 
     def _look(self) -> _Look:
@@ -109,7 +122,8 @@ class ContentionMeter:
                 self._ours[pid] = _cpu_seconds(pid)
         at = self._clock()
         wanted, stolen = _wanted_and_stolen_seconds(self._proc, at)
-        return _Look(at, _waited_seconds(self._proc), wanted, stolen, sum(self._ours.values()))
+        threads = _threads_waited_seconds(self._proc, self._timed)
+        return _Look(at, _waited_seconds(self._proc), wanted, stolen, sum(self._ours.values()), threads)
 
 
 def _cpu_seconds(pid: int) -> float:
@@ -127,6 +141,19 @@ def _waited_seconds(proc: Path) -> float | None:
     except OSError:
         return None
     return int(found.group(1)) / 1e6 if found else None
+
+
+def _threads_waited_seconds(proc: Path, pids: Iterable[int]) -> dict[str, float]:
+    """How long each thread of some processes has waited for a CPU (`schedstat`), as far as the kernel tells: where it
+    does not count, none has run at all."""
+    found = {}
+    for pid in pids:
+        for thread in (proc / str(pid) / "task").glob("*/schedstat"):
+            with contextlib.suppress(OSError, ValueError):  # it ended
+                ran, waited, *_ = map(int, thread.read_text().split())
+                if ran:
+                    found[thread.parent.name] = waited / 1e9
+    return found
 
 
 def _wanted_and_stolen_seconds(proc: Path, at: float) -> tuple[float, float]:
