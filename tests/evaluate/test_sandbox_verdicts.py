@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from dataclasses import replace
@@ -162,6 +164,31 @@ sys.stderr.write(f"read {{len(read)}} files, " + layers.WORD)
     )
     assert found.status is Status.VALID, found.log
     assert ", layers" in found.log
+
+
+GOES_ON = """
+import queue, tempfile, threading, time
+from pike.evaluate import worker
+from pike.evaluate.launch import folder_prefix
+
+busy = threading.Event()
+busy.set()
+threading.Thread(target=worker._listen, args=(queue.Queue(), busy)).start()
+while True:
+    tempfile.mkdtemp(prefix=folder_prefix())
+    print("made one", flush=True)
+    time.sleep(0.001)
+"""
+
+
+def test_an_evaluation_that_goes_on_while_its_judge_ends_leaves_no_folder():
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", GOES_ON], stdin=pipe, stdout=pipe, text=True) as judge:
+        assert judge.stdout.readline()
+        assert list(Path(tempfile.gettempdir()).glob(f"pike-{judge.pid}-*"))
+        judge.stdin.close()
+        assert judge.wait(30) == 1
+    assert list(Path(tempfile.gettempdir()).glob(f"pike-{judge.pid}-*")) == []
 
 
 @pytest.mark.parametrize("when", ["after a verdict", "in the middle"])

@@ -17,6 +17,7 @@ from typing import Any, TextIO
 from pike.core.codec import decode, encode
 from pike.core.errors import UserError
 from pike.core.evaluation import EvaluationRequest
+from pike.evaluate import ending
 from pike.evaluate.judge import Judge
 from pike.evaluate.launch import sweep
 from pike.evaluate.processes import become_subreaper, kill_strays
@@ -53,9 +54,7 @@ def _listen(requests: queue.Queue[str], busy: threading.Event) -> None:
         requests.put(line)
     requests.put("")
     if busy.is_set():
-        kill_strays(set())
-        sweep(os.getpid())
-        os._exit(1)
+        os.execv(ending.COMMAND[0], ending.COMMAND)
 
 
 def _serve(judge: Judge, request: dict[str, Any], channel: TextIO) -> dict[str, Any]:
