@@ -90,6 +90,11 @@ def test_a_device_without_memory_says_nothing_about_the_task():
         load(task_of(FILE.replace("model.train()", f"raise RuntimeError({words!r})")))
 
 
+def test_a_task_that_does_not_fit_when_nobody_else_is_there_is_too_large(verdict):
+    with pytest.raises(UserError, match=r"out of memory; the task is too large for this device"):
+        verdict(CANDIDATE, task=task_of(FILE.replace("model.train()", "raise RuntimeError('CUDA out of memory')")))
+
+
 def test_a_candidate_receives_what_the_file_set(verdict):
     found = verdict(CANDIDATE, task=task_of(FILE))
     assert found.status is Status.VALID, found.reason

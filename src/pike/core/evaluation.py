@@ -205,7 +205,7 @@ class Timing:
         overhead_ms: the calibrated hand-over overhead that was subtracted from both sides.
         dropped_blocks: pairs of blocks that do not count because other programs held the CPU meanwhile or, on a GPU,
             for a reason in `state.spoiled`.
-        contention: share of the time in which other programs kept some thread waiting for a CPU, median over the
+        contention: share of the time in which other programs kept what is timed waiting for a CPU, median over the
             blocks that count (0 where the kernel does not tell).
         throughput: several inputs released together; only measured for what is reported, and only where they fit.
         state: clocks, temperature and power of a GPU; None on a CPU and where the driver tells nothing.

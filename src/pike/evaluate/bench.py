@@ -76,8 +76,10 @@ class Bench:
             self.outputs, self.may_alias = self._measured(example)
             self.answers = Answers(self._reference.model, device, options.precision, example, self._alone)
             self._ready_twin()
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if isinstance(error, torch.OutOfMemoryError) and self._alone:  # nobody else has it
+                raise UserError(f"{error}; the task is too large for this device") from error
             raise
         self._written: int | None = None
         self._ready = True

@@ -147,8 +147,8 @@ class Measured:
         blocks: pairs of blocks that count.
         dropped_blocks: pairs that do not.
         calls: timed candidate calls that count.
-        contention: share of the time in which other programs kept somebody waiting for a CPU, median over the blocks
-            that count.
+        contention: share of the time in which other programs kept what is timed waiting for a CPU, median over the
+            blocks that count.
         delayed: share of the time in which somebody waited for a CPU, whoever held it, median over the same blocks.
         state: of a GPU, None where nothing tells it.
     """
