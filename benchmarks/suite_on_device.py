@@ -147,6 +147,8 @@ def precisions_of(task: Task) -> str:
 
 def chosen(given: argparse.Namespace, is_cuda: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The baselines that come first, and the others."""
+    if given.no_baselines:
+        return (), ()
     names = given.baselines.split(",") if given.baselines else (*FIRST, *OTHERS) if is_cuda else (*FIRST, *ON_CPU)
     if given.together:
         return tuple(names), ()
@@ -231,6 +233,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--together", action="store_true", help="all baselines of a task one after the other")
     parser.add_argument("--winners", type=Path, nargs="*", default=[], help="trails of searches, measured again")
     parser.add_argument("--no-recipes", action="store_true")
+    parser.add_argument("--no-baselines", action="store_true")
     parser.add_argument("--candidates", type=int, default=3, help="the most of one search over recipes")
     parser.add_argument("--recipe-minutes", type=float, default=3.0, help="after which a search begins no candidate")
     parser.add_argument("--known", type=Path, nargs="*", default=[], help="trails: what won is tried first, then new")
