@@ -20,6 +20,7 @@ from pathlib import Path
 from pike.core.agent import Context, Proposal
 from pike.core.config import EngineConfig, RunConfig, StrategyConfig
 from pike.core.device import DeviceFacts
+from pike.core.errors import UserError
 from pike.core.evaluation import Effort, Evaluation, EvaluationRequest, Precision, Status
 from pike.core.results import Contender, ContenderKind, Result, digest, trimmed
 from pike.core.step import Role
@@ -130,7 +131,10 @@ class RecipesJob:
     def results(self, seat: Seat) -> Iterator[Result]:
         blank = blank_for(self.task, self.precision, self.notebook)
         known = self.notebook.earlier(blank)
-        yield known if known is not None else self.measured(seat, blank)
+        try:
+            yield known if known is not None else self.measured(seat, blank)
+        except UserError as error:  # the other tasks are not to suffer
+            yield unusable(blank, error)
 
     def measured(self, seat: Seat, blank: Result) -> Result:
         place, began = blank.provenance, time.monotonic()
@@ -225,12 +229,21 @@ class WinnerJob:
             return
         began = time.monotonic()
         request = EvaluationRequest(self.task, source, blank.provenance.options, Effort.FINAL)
-        evaluation = trimmed(seat.evaluate(request))
+        try:
+            evaluation = trimmed(seat.evaluate(request))
+        except UserError as error:  # the other tasks are not to suffer
+            yield unusable(blank, error)
+            return
         best = max((one for one in tried if one["speedup"]), key=lambda one: one["speedup"])
         faster = evaluation.timing is not None and evaluation.timing.faster
         recipes, seconds = tuple(best["recipes"]) if faster else (), round(time.monotonic() - began, 3)
         measured = replace(blank, evaluation=evaluation, missing="", recipes=recipes, seconds=seconds)
-        yield replace(measured, original=not faster)
+        yield replace(measured, original=not faster and evaluation.status is not Status.INFRA_ERROR)
+
+
+def unusable(blank: Result, error: UserError) -> Result:
+    """What is known of a task that no judge could use."""
+    return replace(blank, missing=f"the task cannot be used: {error}")
 
 
 def searches_in(paths: Sequence[Path]) -> dict[tuple[str, str], list[dict]]:

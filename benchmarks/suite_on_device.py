@@ -35,6 +35,7 @@ from suite_jobs import Cell, LintJob, RecipesJob, WinnerJob, blank_for, explorat
 
 from pike.api.opponents import tasks_named
 from pike.core.config import EngineConfig, RunConfig
+from pike.core.device import DeviceFacts
 from pike.core.evaluation import Effort, EvaluateOptions, Precision
 from pike.core.results import Provenance, Result, digest
 from pike.core.task import Task
@@ -60,6 +61,8 @@ BUILD_SECONDS = {
     "eager": 0.0, "cuda-graph": 2.0, "compile": 25.0, "compile:reduce-overhead": 25.0, "compile:max-autotune": 45.0,
     "compile:max-autotune-no-cudagraphs": 45.0, "tensorrt": 60.0 if importlib.util.find_spec("torch_tensorrt") else 0.0,
 }  # fmt: skip
+# On an 80 GiB GPU four of six judges found no memory at a time with the larger tasks (docs/log.md, 2026-11-23).
+SEAT_BYTES = 16 << 30
 FINAL_SECONDS, CANDIDATE_SECONDS, OPERATOR_SECONDS = 15.0, 15.0, 0.1
 
 
@@ -239,7 +242,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--known", type=Path, nargs="*", default=[], help="trails: what won is tried first, then new")
     parser.add_argument("--explored", type=Path, nargs="*", default=[], help="what explore_recipes.py wrote")
     parser.add_argument("--all-recipes-first", action="store_true", help="max-autotune after all searches")
-    parser.add_argument("--seats", type=int, default=0, help="by default five of eight cores, at most 10")
+    parser.add_argument("--seats", type=int, default=0, help="by default by cores and memory, at most 10")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--effort", choices=[one.value for one in Effort], default="search", help="of baselines")
     parser.add_argument("--timing-seconds", type=float, default=2.0, help="the most for a final measurement")
@@ -254,15 +257,22 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def place(given: argparse.Namespace, seats: int) -> Provenance:
+def place(given: argparse.Namespace, facts: DeviceFacts, seats: int) -> Provenance:
     """Where everything of this slice is measured."""
     options = EvaluateOptions(
         device=given.device, timeout_seconds=given.timeout_seconds, threads=given.threads,
         max_timing_seconds=given.timing_seconds,
     )  # fmt: skip
     config = RunConfig(evaluate=options, engine=EngineConfig(judges=seats))
-    found = place_of(config, device_facts(given.device), Effort(given.effort), typed(), seats)
+    found = place_of(config, facts, Effort(given.effort), typed(), seats)
     return replace(found, commit=given.commit or found.commit, shared_caches=not given.own_caches)
+
+
+def seats_for(device: DeviceFacts) -> int:
+    """How many judges build side by side: five of eight CPUs, because eager on small models is bound by the host, and
+    as many as find memory on a GPU."""
+    room = int(device.memory_bytes // SEAT_BYTES) if device.is_cuda else 10
+    return max(1, min(10, (os.cpu_count() or 2) * 5 // 8, room))
 
 
 def keeper(path: Path) -> Callable[[dict], None]:
@@ -304,9 +314,9 @@ def main() -> None:
     began = time.monotonic()
     given.out.mkdir(parents=True, exist_ok=True)
     stamp = time.strftime("%Y%m%d")
-    # The others are left to what is being timed: eager on small models is bound by the host.
-    seats = given.seats or max(1, min(10, (os.cpu_count() or 2) * 5 // 8))
-    where = place(given, seats)
+    facts = device_facts(given.device)
+    seats = given.seats or seats_for(facts)
+    where = place(given, facts, seats)
     had = [path for path in (given.out, *given.have) if path.exists()]
     notebook = Notebook(where, read_results(had))
     lint_path = given.out / f"lint-{stamp}.jsonl"

@@ -18,7 +18,7 @@ import pytest
 from pike import store
 from pike.api.opponents import tasks_named
 from pike.core.device import DeviceFacts
-from pike.core.errors import InfraError
+from pike.core.errors import InfraError, UserError
 from pike.core.evaluation import Effort, Evaluation, EvaluationRequest, Status
 from pike.core.results import ContenderKind, Result, digest
 from pike.engine import contest
@@ -134,7 +134,7 @@ SEARCH = ["level3-pike/1:small", "--precision", "half", "--baselines", "eager", 
 
 def trail(*tried: tuple[tuple[str, ...], float | None]) -> dict[str, Any]:
     known = [{"recipes": names, "speedup": speedup, "status": "valid"} for names, speedup in tried]
-    return {"task": "level3-pike/1_MLP:small", "precision": "half", "trail": known, "best": "class ModelNew: pass"}
+    return {"task": "level3-pike/1_MLP:small", "precision": "half", "trail": known, "best": "class ModelNew: pass\n"}
 
 
 def searched(requests: list[EvaluationRequest]) -> list[EvaluationRequest]:
@@ -169,6 +169,46 @@ def test_a_search_without_a_valid_candidate_leaves_the_original(
     run(script, monkeypatch, *SEARCH, "--candidates", "1", "--out", str(tmp_path))
     found = {result.contender.name: result for result in store.read_results(sorted(tmp_path.glob("results-*")))}
     assert found["recipes"].original and found["recipes"].speedup == 1.0
+
+
+@pytest.mark.parametrize("winners", [False, True], ids=["searched", "measured-again"])
+def test_a_task_that_no_judge_can_use_does_not_end_the_slice(
+    script: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, winners: bool
+) -> None:
+    answer = Judge.evaluate
+
+    def evaluate(self: Judge, request: EvaluationRequest, on_stage: object = None) -> Evaluation:
+        if "1_MLP" in request.task.id:
+            raise UserError("finds too little memory")
+        return answer(self, request)
+
+    monkeypatch.setattr(Judge, "evaluate", evaluate)
+    trails = [trail((COMPOSITION, 2.5)), trail((COMPOSITION, 2.5)) | {"task": "level3-pike/9_ResNet18:small"}]
+    (tmp_path / "trails.jsonl").write_text("".join(json.dumps(one) + "\n" for one in trails))
+    given = ["--winners", str(tmp_path / "trails.jsonl")] if winners else ["--candidates", "1"]
+    tasks = ["level3-pike/1:small", "level3-pike/9:small", "--precision", "half", "--seats", "1", "--no-baselines"]
+    run(script, monkeypatch, *tasks, *given, "--out", str(tmp_path / "out"))
+    first, second = store.read_results(sorted((tmp_path / "out").glob("results-*")))
+    assert first.missing == "the task cannot be used: finds too little memory"
+    assert second.speedup == 2.0
+
+
+def test_a_winner_whose_judge_fails_is_not_said_to_be_slower(
+    script: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Judge, "evaluate", lambda *_: Evaluation(Status.INFRA_ERROR, "the judge died"))
+    (tmp_path / "trails.jsonl").write_text(json.dumps(trail((COMPOSITION, 2.5))) + "\n")
+    given = ["--winners", str(tmp_path / "trails.jsonl"), "--no-baselines", "--out", str(tmp_path / "out")]
+    run(script, monkeypatch, "level3-pike/1:small", "--precision", "half", "--seats", "1", *given)
+    (found,) = store.read_results(sorted((tmp_path / "out").glob("results-*")))
+    assert not found.original and found.speedup is None
+
+
+def test_no_more_judges_work_side_by_side_than_find_memory(script: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script.os, "cpu_count", lambda: 16)
+    seats = [script.seats_for(replace(H100, memory_bytes=gib << 30)) for gib in (8, 24, 79, 140)]
+    assert seats == [1, 1, 4, 8]
+    assert script.seats_for(DeviceFacts("cpu", "a CPU", memory_bytes=8 << 30)) == 10
 
 
 def test_what_won_before_is_tried_first_and_nothing_else_twice(

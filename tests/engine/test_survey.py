@@ -260,6 +260,10 @@ def test_the_newest_of_a_cell_counts(tmp_path: Path) -> None:
     one, *_ = run(tmp_path, FakeJudge(), Survey(("eager",), (Precision.SAME,)))
     older = replace(one, seconds=1.0, provenance=replace(one.provenance, date="2020-01-01T00:00:00+00:00"))
     assert latest([one, older]) == (one,) == latest([older, one])
+    failed = replace(one, evaluation=Evaluation(Status.INFRA_ERROR, "the judge died"))
+    absent = replace(one, evaluation=None, missing="no memory")
+    for nothing in (failed, absent):
+        assert latest([older, nothing]) == (older,) == latest([nothing, older]), "it says nothing about the contender"
 
 
 def test_the_commit_is_that_of_the_checkout_and_nothing_elsewhere(tmp_path: Path) -> None:

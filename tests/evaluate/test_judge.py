@@ -1,5 +1,7 @@
 """When a candidate is tried a second time."""
 
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,11 +11,16 @@ import torch
 from pike.core.evaluation import EvaluateOptions, Evaluation, EvaluationRequest, Status, Timing
 from pike.core.task import Task
 from pike.evaluate.bench import Bench
+from pike.evaluate.child.cuda_driver import CudaDriverError
+from pike.evaluate.client import JudgeClient
 from pike.evaluate.judge import Judge
 from pike.evaluate.lease import Lease
+from pike.evaluate.processes import descendants_of
+from pike.evaluate.trial import Trial
 
 STARVED = Evaluation(Status.RESOURCE_LIMIT, "OutOfMemoryError: CUDA out of memory. Tried to allocate 32.00 MiB.")
 LIBRARY = Evaluation(Status.RESOURCE_LIMIT, "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling x")
+DRIVER = Evaluation(Status.INFRA_ERROR, f"CudaDriverError: {CudaDriverError('cuMemCreate', 2)}")
 OURS = Evaluation(Status.INFRA_ERROR, "OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB.")
 VALID = Evaluation(Status.VALID, timing=Timing(2.0, 1.0, 2.0, (1.9, 2.1), 6, 60, 0.01))
 TIMEOUT = Evaluation(Status.TIMEOUT, "the candidate used more than its 120 seconds")
@@ -24,6 +31,7 @@ WRONG = Evaluation(Status.WRONG_OUTPUT, "wrong")
     ("verdicts", "owed"),
     [
         ([STARVED, VALID], Status.VALID),
+        ([DRIVER, VALID], Status.VALID),
         ([STARVED, STARVED], Status.RESOURCE_LIMIT),
         ([STARVED, TIMEOUT], Status.RESOURCE_LIMIT),
         ([LIBRARY, VALID], Status.VALID),
@@ -33,7 +41,7 @@ WRONG = Evaluation(Status.WRONG_OUTPUT, "wrong")
         ([Evaluation(Status.RESOURCE_LIMIT, "the candidate used 9.00 GiB of memory, more than 1.00 GiB")],
          Status.RESOURCE_LIMIT),
     ],
-    ids=["memory-was-taken", "needs-too-much", "does-not-end", "library", "the-judge", "the-judge-again", "wrong", "host-memory"],
+    ids=["memory-was-taken", "driver", "needs-too-much", "does-not-end", "library", "the-judge", "the-judge-again", "wrong", "host-memory"],
 )  # fmt: skip
 def test_who_finds_no_device_memory_is_tried_again_with_the_device_to_itself(
     monkeypatch: pytest.MonkeyPatch, task: Task, verdicts: list[Evaluation], owed: Status
@@ -48,7 +56,7 @@ def test_who_finds_no_device_memory_is_tried_again_with_the_device_to_itself(
     found = Judge().evaluate(EvaluationRequest(task, "", EvaluateOptions(device="cpu", sandbox="process")))
     assert found.status is owed
     assert not coming
-    assert seen == [900.0, 120.0][: len(verdicts)]
+    assert seen == [900.0, 300.0][: len(verdicts)]
 
 
 def test_at_a_level_that_hides_no_files_the_next_child_fits_any_task(task: Task) -> None:
@@ -67,6 +75,72 @@ def test_at_a_level_that_hides_no_files_the_next_child_fits_any_task(task: Task)
         again = judge.evaluate(EvaluationRequest(other, task.source + zeros, terms), on_stage)
         assert again.status is Status.WRONG_OUTPUT, again.reason
         assert at_work == spare, "the spare of the first task judged the second"
+    finally:
+        judge.close()
+
+
+def test_memory_is_found_once_nobody_else_is_at_work_and_idle_judges_have_handed_back_theirs(
+    task: Task, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    request = EvaluationRequest(task, "", EvaluateOptions(device="cpu", sandbox="process", threads=1))
+    idle, busy, starved = Judge(), Judge(), Judge()
+    at_work, ended, coming, seen = threading.Event(), threading.Event(), [STARVED, VALID], []
+
+    def working(trial: Trial, *_: object) -> Evaluation:
+        at_work.set()
+        while not trial.lease.room_wanted() and not ended.is_set():
+            time.sleep(0.01)
+        idle.make_room()
+        at_work.clear()
+        return VALID
+
+    def starving(trial: Trial, *_: object) -> Evaluation:
+        seen.append((trial.lease.alone, at_work.is_set(), idle._bench is None))
+        return coming.pop(0)
+
+    monkeypatch.setattr(busy, "_tried", working)
+    monkeypatch.setattr(starved, "_tried", starving)
+    neighbour = threading.Thread(target=busy.evaluate, args=(request,))
+    try:
+        idle.evaluate(replace(request, source="class ModelNew:\n    pass\n"))
+        idle.make_room()
+        assert idle._bench is not None, "nobody waits for room"
+        neighbour.start()
+        assert at_work.wait(60.0)
+        assert starved.evaluate(request).valid
+        assert seen == [(False, True, False), (True, False, True)]
+    finally:
+        ended.set()
+        neighbour.join()
+        idle.close()
+
+
+def test_a_judge_process_without_work_hands_back_a_devices_memory(
+    task: Task, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    terms = EvaluateOptions(device="cpu", sandbox="process", threads=1)
+    judge = JudgeClient()
+
+    def need_everything() -> None:
+        with Lease("cpu").throughout():
+            pass
+
+    try:
+        judge.evaluate(EvaluationRequest(task, "class ModelNew:\n    pass\n", terms))
+        process = judge._process
+        assert process is not None and descendants_of(process.pid)
+        with Lease("cpu").present():
+            other = threading.Thread(target=need_everything)
+            other.start()
+            deadline = time.monotonic() + 60.0
+            while descendants_of(process.pid) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            assert not descendants_of(process.pid)
+        other.join()
+        assert judge.evaluate(EvaluationRequest(task, "nothing", terms)).status is Status.PARSE_ERROR
     finally:
         judge.close()
 

@@ -133,12 +133,15 @@ class Result:
         last = spent.get(FIRST_CALL, spent.get("correct", 0.0))
         return spent["build"] + spent.get("load", 0.0) + last
 
+    @property
+    def settled(self) -> bool:
+        """Whether it says something about the contender; a judge that failed does not."""
+        return self.original if self.evaluation is None else self.evaluation.status not in _SAYS_NOTHING
+
     def repeats(self, known: Result) -> bool:
         """Whether measuring this would only repeat `known`: the same thing, in the same way, on the same kind of
         machine, with a verdict that says something about the candidate."""
-        verdict = known.evaluation
-        settled = known.original if verdict is None else verdict.status not in _SAYS_NOTHING
-        return settled and self.cell == known.cell and _terms(self) == _terms(known)
+        return known.settled and self.cell == known.cell and _terms(self) == _terms(known)
 
 
 def digest(text: str) -> str:
@@ -147,11 +150,11 @@ def digest(text: str) -> str:
 
 
 def latest(results: Iterable[Result]) -> tuple[Result, ...]:
-    """The newest result of each cell, in the order in which cells came first."""
+    """The newest result of each cell that says something, in the order in which cells came first."""
     found: dict[tuple[str, str, str], Result] = {}
     for result in results:
         known = found.get(result.cell)
-        if known is None or result.provenance.date >= known.provenance.date:
+        if known is None or (result.settled, result.provenance.date) >= (known.settled, known.provenance.date):
             found[result.cell] = result
     return tuple(found.values())
 

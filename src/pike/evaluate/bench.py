@@ -32,7 +32,7 @@ from pike.evaluate.device import release_memory
 from pike.evaluate.launch import Child, ChildPlan, folder_prefix
 from pike.evaluate.lease import Lease
 from pike.evaluate.reference import WEIGHTS_SEED, Inputs, drawing_on, load
-from pike.evaluate.refusal import Refused
+from pike.evaluate.refusal import Refused, lacks_device_memory
 from pike.evaluate.regimes import neighbour
 from pike.evaluate.roofline import Need, written_bytes
 from pike.evaluate.runner import Allowance, Runner
@@ -78,8 +78,12 @@ class Bench:
             self._ready_twin()
         except BaseException as error:
             self.close()
-            if isinstance(error, torch.OutOfMemoryError) and self._alone:  # nobody else has it
-                raise UserError(f"{error}; the task is too large for this device") from error
+            starved = isinstance(error, torch.OutOfMemoryError | InfraError) and lacks_device_memory(str(error))
+            if starved and self._alone:
+                raise UserError(
+                    f"'{task.id}' finds too little memory on {device} although no other judge is at work: end other "
+                    f"programs that use it, or take a smaller task ({error})"
+                ) from error
             raise
         self._written: int | None = None
         self._ready = True
@@ -224,7 +228,7 @@ class Bench:
                 value = self._reference.model.to(self.device)(*args, **kwargs)
             layout = output_layout_of(value)
         except Exception as error:  # the reference is the user's own code and may raise anything
-            if isinstance(error, torch.OutOfMemoryError) and not self._alone:
+            if isinstance(error, torch.OutOfMemoryError):
                 raise  # others may have the memory: the judge tries again when it is alone
             raise UserError(f"The reference model of '{self.task.id}' does not run: {error}") from error
         ours = {tensor.untyped_storage().data_ptr() for tensor in moved}

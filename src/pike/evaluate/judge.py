@@ -6,6 +6,7 @@ candidate. Does not know the stages of a trial (`trial`), who asks or what happe
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -35,8 +36,8 @@ from pike.evaluate.sandbox import choose
 from pike.evaluate.subject import InProcess
 from pike.evaluate.trial import OnStage, Trial
 
-_ALONE_SECONDS = 120.0
-"""What a candidate may take that is tried again with the device to itself."""
+_ALONE_SECONDS = 300.0
+"""The most that a candidate may take that is tried again with the device to itself: everybody waits for it."""
 
 
 class Judge:
@@ -53,6 +54,7 @@ class Judge:
         self._bench: Bench | None = None
         self._key: object = None
         self._nursery = Nursery()
+        self._lease: Lease | None = None
 
     def evaluate(self, request: EvaluationRequest, on_stage: OnStage = lambda _: None) -> Evaluation:
         """The verdict on one candidate.
@@ -68,18 +70,20 @@ class Judge:
         device = devices.resolve(options.device)
         known = devices.facts(device, options.threads)
         level = choose(options.sandbox, device.type == "cuda")
-        lease = Lease(devices.machine_name(device), hush=self._nursery.stand_still)
+        lease = self._lease = Lease(devices.machine_name(device), hush=self._nursery.stand_still)
 
         def tried(request: EvaluationRequest) -> Evaluation:
             trial = Trial(request, device, level, self._nursery, on_stage, lease)
             return self._tried(trial, request, self._roofline_of(device, known.threads))
 
-        found = tried(request)
-        if not found.valid and self._nursery.remembered:  # it may have stumbled over what it left the last time
+        with lease.present():
             found = tried(request)
+            if not found.valid and self._nursery.remembered:  # it may have stumbled over what it left the last time
+                found = tried(request)
         if _ran_out_of_device_memory(found):  # which somebody else may have had
+            shorter = replace(options, timeout_seconds=min(options.timeout_seconds, _ALONE_SECONDS))
             with lease.throughout():
-                again = tried(replace(request, options=replace(options, timeout_seconds=_ALONE_SECONDS)))
+                again = tried(replace(request, options=shorter))
             found = found if again.status is Status.TIMEOUT else again
         return replace(
             found,
@@ -132,6 +136,14 @@ class Judge:
     def keep_pids(self) -> set[int]:
         """Processes that belong to the judge and must outlive a candidate."""
         return self._nursery.pids | ({self._bench.twin.child.pid} if self._bench else set())
+
+    def make_room(self) -> None:
+        """Between evaluations: hand back all of a device's memory if somebody waits for it."""
+        if self._bench and self._lease and self._lease.room_wanted():
+            device = self._bench.device
+            self.forget()
+            gc.collect()  # models hold themselves in cycles
+            devices.release_memory(device)
 
     def forget(self) -> None:
         """Drop the prepared task and all processes."""

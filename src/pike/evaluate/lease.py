@@ -2,7 +2,8 @@
 
 Knows file locks that hold across processes and runs on one machine and vanish with their holder. Does not know what
 is done under a lease. A waiting timer holds the gate, so later sharers queue behind it; a sharer that may take minutes
-asks now and then whether it is `wanted` elsewhere, and makes way.
+asks now and then whether it is `wanted` elsewhere, and makes way. Making way hands nothing back that lies in the
+device's memory: whoever needs all of it waits until no evaluation is going on, and later ones queue behind it.
 """
 
 from __future__ import annotations
@@ -14,12 +15,37 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 _SLICE_SECONDS = 1.0
 """How long a sharer works before it makes way: about as long as a timer of a search holds the device, so that neither
 starves the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Door:
+    """Two lock files through which any number come together or one alone: who holds the gate is next at the body."""
+
+    gate: Path
+    body: Path
+
+    def enter(self, body: IO[str], kind: int, hush: Callable[[bool], None]) -> None:
+        """Lock the opened body, behind whoever came before; `hush` is told while somebody is waited for."""
+        with open(self.gate, "a") as gate:
+            if not (_at_once(gate, fcntl.LOCK_EX) and _at_once(body, kind)):
+                hush(True)
+                try:
+                    fcntl.flock(gate, fcntl.LOCK_EX)
+                    fcntl.flock(body, kind)
+                finally:
+                    hush(False)
+
+    def is_wanted(self) -> bool:
+        """Whether somebody waits at the gate."""
+        with open(self.gate, "a") as gate:
+            return not _at_once(gate, fcntl.LOCK_SH)
 
 
 class Lease:
@@ -39,8 +65,8 @@ class Lease:
         place = folder or Path(tempfile.gettempdir()) / f"pike-leases-{os.getuid()}"
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         name = re.sub(r"[^A-Za-z0-9]+", "-", device)
-        self._gate = place / f"{name}.gate"
-        self._body = place / f"{name}.body"
+        self._work = _Door(place / f"{name}.gate", place / f"{name}.body")
+        self._room = _Door(place / f"{name}-room.gate", place / f"{name}-room.body")
         self._hush = hush
         self._shared: IO[str] | None = None
         self.alone = False
@@ -55,8 +81,8 @@ class Lease:
         if self.alone:
             yield
             return
-        with open(self._body, "a") as body:
-            self._take(body, fcntl.LOCK_SH)
+        with open(self._work.body, "a") as body:
+            self._take(self._work, body, fcntl.LOCK_SH)
             self._shared = body
             try:
                 yield
@@ -69,45 +95,51 @@ class Lease:
         if self.alone:
             yield
             return
-        with open(self._body, "a") as body:
-            self._take(body, fcntl.LOCK_EX)
+        with open(self._work.body, "a") as body:
+            self._take(self._work, body, fcntl.LOCK_EX)
+            yield
+
+    @contextmanager
+    def present(self) -> Iterator[None]:
+        """Be at work on the device for a whole evaluation, in which its memory is used, together with others."""
+        with open(self._room.body, "a") as body:
+            self._take(self._room, body, fcntl.LOCK_SH)
             yield
 
     @contextmanager
     def throughout(self) -> Iterator[None]:
-        """Hold the device alone for a whole evaluation: what it takes inside is granted at once."""
-        with self.exclusive():
-            self.alone = True
-            try:
-                yield
-            finally:
-                self.alone = False
+        """Hold the device alone for a whole evaluation, once nobody is present: what it takes inside is granted at
+        once, and all memory is there for it."""
+        with open(self._room.body, "a") as body:
+            self._take(self._room, body, fcntl.LOCK_EX)
+            with self.exclusive():
+                self.alone = True
+                try:
+                    yield
+                finally:
+                    self.alone = False
 
     def wanted(self) -> bool:
         """Whether this sharer has had its slice and somebody waits at the gate."""
         if self._shared is None or time.monotonic() - self._since < _SLICE_SECONDS:
             return False
-        with open(self._gate, "a") as gate:
-            return not _at_once(gate, fcntl.LOCK_SH)
+        return self._work.is_wanted()
+
+    def room_wanted(self) -> bool:
+        """Whether somebody waits until nobody is present: what lies in the device's memory is in the way."""
+        return self._room.is_wanted()
 
     def make_way(self) -> float:
         """Let go of a shared lease and take it again behind whoever waits; returns the seconds until then."""
         assert self._shared is not None, "only a sharer makes way"
         before = self.waited_seconds
         fcntl.flock(self._shared, fcntl.LOCK_UN)
-        self._take(self._shared, fcntl.LOCK_SH)
+        self._take(self._work, self._shared, fcntl.LOCK_SH)
         return self.waited_seconds - before
 
-    def _take(self, body: IO[str], kind: int) -> None:
+    def _take(self, door: _Door, body: IO[str], kind: int) -> None:
         started = time.monotonic()
-        with open(self._gate, "a") as gate:
-            if not (_at_once(gate, fcntl.LOCK_EX) and _at_once(body, kind)):
-                self._hush(True)
-                try:
-                    fcntl.flock(gate, fcntl.LOCK_EX)
-                    fcntl.flock(body, kind)
-                finally:
-                    self._hush(False)
+        door.enter(body, kind, self._hush)
         self._since = time.monotonic()
         self.waited_seconds += self._since - started
 

@@ -6,6 +6,7 @@ channel clean when a task prints, and how to leave nothing behind. Works with th
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -22,6 +23,8 @@ from pike.evaluate.judge import Judge
 from pike.evaluate.launch import sweep
 from pike.evaluate.processes import become_subreaper, kill_strays
 
+_IDLE_SECONDS = 1.0
+
 
 def main() -> None:
     """Serve requests until stdin ends."""
@@ -37,7 +40,7 @@ def main() -> None:
     busy = threading.Event()
     threading.Thread(target=_listen, args=(requests, busy), daemon=True).start()
     try:
-        while line := requests.get():
+        while line := _next(requests, judge):
             busy.set()
             answer = _serve(judge, json.loads(line), channel)
             kill_strays(judge.keep_pids())
@@ -46,6 +49,14 @@ def main() -> None:
     finally:
         judge.close()
         kill_strays(set())
+
+
+def _next(requests: queue.Queue[str], judge: Judge) -> str:
+    """The next request, empty when there will be none; meanwhile a device's memory is left to whoever needs it all."""
+    while True:
+        judge.make_room()
+        with contextlib.suppress(queue.Empty):
+            return requests.get(timeout=_IDLE_SECONDS)
 
 
 def _listen(requests: queue.Queue[str], busy: threading.Event) -> None:

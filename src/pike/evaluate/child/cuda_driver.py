@@ -9,9 +9,20 @@ import ctypes
 import functools
 from typing import Any
 
+_OUT_OF_MEMORY = 2
+
 
 class CudaDriverError(RuntimeError):
-    """A CUDA driver call failed; the message names the call and the driver's error number."""
+    """A CUDA driver call failed; the message names the call and the driver's error number.
+
+    Args:
+        name: of the call.
+        code: what it returned.
+    """
+
+    def __init__(self, name: str, code: int) -> None:
+        words = "CUDA error: out of memory" if code == _OUT_OF_MEMORY else f"CUDA error {code}"
+        super().__init__(f"{name} failed with {words}")
 
 
 @functools.cache
@@ -32,4 +43,4 @@ def call(name: str, *arguments: Any) -> None:
     """
     code = getattr(driver(), name)(*arguments)
     if code:
-        raise CudaDriverError(f"{name} failed with CUDA error {code}")
+        raise CudaDriverError(name, code)

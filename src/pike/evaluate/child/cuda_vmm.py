@@ -11,7 +11,7 @@ import os
 
 import torch
 
-from pike.evaluate.child.cuda_driver import call
+from pike.evaluate.child.cuda_driver import CudaDriverError, call
 
 _POSIX_FD = 1
 _PINNED = 1
@@ -82,7 +82,12 @@ class SharedMemory:
         call("cuMemGetAllocationGranularity", ctypes.byref(granularity), ctypes.byref(prop), ctypes.c_int(0))
         size = -(-nbytes // granularity.value) * granularity.value
         handle, fd = ctypes.c_uint64(0), ctypes.c_int(-1)
-        call("cuMemCreate", ctypes.byref(handle), ctypes.c_size_t(size), ctypes.byref(prop), ctypes.c_ulonglong(0))
+        create = ctypes.byref(handle), ctypes.c_size_t(size), ctypes.byref(prop), ctypes.c_ulonglong(0)
+        try:
+            call("cuMemCreate", *create)
+        except CudaDriverError:
+            torch.cuda.empty_cache()  # torch keeps what it does not use, and the driver does not ask it
+            call("cuMemCreate", *create)
         call("cuMemExportToShareableHandle", ctypes.byref(fd), handle, ctypes.c_int(_POSIX_FD), ctypes.c_ulonglong(0))
         return cls(handle.value, size, device_index, fd.value)
 

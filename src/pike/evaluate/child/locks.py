@@ -171,7 +171,7 @@ class CudaLocks:
         stream = ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(self._index))
         code = driver().cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, None)
         if code:
-            raise CudaDriverError(f"cuLaunchKernel failed with CUDA error {code}")
+            raise CudaDriverError("cuLaunchKernel", code)
 
 
 def _begins(to: Sequence[torch.Tensor]) -> Sequence[int]:
