@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -220,10 +220,14 @@ class WinnerJob:
     found: dict
     expected_seconds: float = 45.0
 
-    def results(self, seat: Seat) -> Iterator[Result]:
-        blank = blank_for(self.task, self.precision, self.notebook)
+    def blank(self) -> Result:
+        """The record of a measurement that was not made yet."""
         source, tried = self.found["best"], self.found["trail"]
-        blank = replace(blank, candidate_digest=digest(source) if source else "", candidates=len(tried))
+        blank = blank_for(self.task, self.precision, self.notebook)
+        return replace(blank, candidate_digest=digest(source) if source else "", candidates=len(tried))
+
+    def results(self, seat: Seat) -> Iterator[Result]:
+        blank, source, tried = self.blank(), self.found["best"], self.found["trail"]
         if not source:
             yield replace(blank, original=True, missing="")
             return
@@ -254,13 +258,22 @@ def searches_in(paths: Sequence[Path]) -> dict[tuple[str, str], list[dict]]:
     return found
 
 
-def winners_in(paths: Sequence[Path]) -> dict[tuple[str, str], dict]:
-    """What searches found, by task and precision: of several searches what was fastest in its own."""
+def winners_in(paths: Sequence[Path], results: Iterable[Result] = ()) -> dict[tuple[str, str], dict]:
+    """What searches found, by task and precision: of several searches the one whose file has the newest of these
+    results, on whatever device, else what was fastest in its own."""
+    newest = {
+        (one.task, one.precision.value, one.candidate_digest): one.provenance.date
+        for one in sorted(results, key=lambda one: one.provenance.date)
+        if one.contender == RECIPES and one.settled
+    }
 
-    def speed(search: dict) -> float:
-        return max((one["speedup"] or 0.0 for one in search["trail"]), default=0.0) if search["best"] else 0.0
+    def worth(search: dict) -> tuple[str, float]:
+        if not search["best"]:
+            return "", 0.0
+        speed = max((one["speedup"] or 0.0 for one in search["trail"]), default=0.0)
+        return newest.get((search["task"], search["precision"], digest(search["best"])), ""), speed
 
-    return {cell: max(searches, key=speed) for cell, searches in searches_in(paths).items()}
+    return {cell: max(searches, key=worth) for cell, searches in searches_in(paths).items()}
 
 
 def blank_for(task: Task, precision: Precision, notebook: Notebook) -> Result:

@@ -10,8 +10,9 @@ searches are over. `--dry-run` prints the plan with the time that it should take
 
 A search begins at once where `benchmarks/explore_recipes.py` explored its task elsewhere (`--explored`), and with what
 won before where there are trails of earlier searches (`--known`). `--winners FOLDER/trails-DATE.jsonl` measures what
-they found again instead of searching: with few seats nothing but what is timed is at work, and models of many small
-kernels are timed as on a quiet machine.
+they found again instead of searching, unless FOLDER holds it: with few seats nothing but what is timed is at work, and
+models of many small kernels are timed as on a quiet machine. Of several searches that one counts whose file has the
+newest result (`--have`), on whatever device, so that what won on one is measured on another.
 
 On a machine with several GPUs, `benchmarks/on_every_gpu.sh FOLDER [options]` runs one such program for each.
 
@@ -61,8 +62,8 @@ BUILD_SECONDS = {
     "eager": 0.0, "cuda-graph": 2.0, "compile": 25.0, "compile:reduce-overhead": 25.0, "compile:max-autotune": 45.0,
     "compile:max-autotune-no-cudagraphs": 45.0, "tensorrt": 60.0 if importlib.util.find_spec("torch_tensorrt") else 0.0,
 }  # fmt: skip
-# On an 80 GiB GPU four of six judges found no memory at a time with the larger tasks (docs/log.md, 2026-11-23).
-SEAT_BYTES = 16 << 30
+# With eight judges on an 80 GiB GPU the larger tasks found no memory (docs/log.md, 2026-11-23, on an H100).
+SEAT_BYTES = 12 << 30
 FINAL_SECONDS, CANDIDATE_SECONDS, OPERATOR_SECONDS = 15.0, 15.0, 0.1
 
 
@@ -118,13 +119,15 @@ def first_jobs_of(
     given: argparse.Namespace, notebook: Notebook, keep: Callable
 ) -> Callable[[Task, Precision], Sequence[Job]]:
     """What is done about recipes on a task: nothing, the winner of an earlier search measured again, or a search."""
-    winners, earlier = winners_in(given.winners), searches_in(given.known)
+    winners, earlier = winners_in(given.winners, notebook.known), searches_in(given.known)
+    again = read_results([given.out]) if given.out.exists() else ()
     explored = explorations(given.explored, notebook.place.device)
 
     def jobs(task: Task, precision: Precision) -> Sequence[Job]:
         if given.winners:
             won = winners.get((task.id, precision.value))
-            return [WinnerJob(task, precision, notebook, won)] if won else []
+            job = WinnerJob(task, precision, notebook, won) if won else None
+            return [job] if job and not any(job.blank().repeats(one) for one in again) else []
         if given.no_recipes or notebook.earlier(blank_for(task, precision, notebook)) is not None:
             return []
         known, operators = explored.get((task.id, digest(task.source), precision.value), (None, 0))

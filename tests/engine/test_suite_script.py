@@ -207,7 +207,7 @@ def test_a_winner_whose_judge_fails_is_not_said_to_be_slower(
 def test_no_more_judges_work_side_by_side_than_find_memory(script: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(script.os, "cpu_count", lambda: 16)
     seats = [script.seats_for(replace(H100, memory_bytes=gib << 30)) for gib in (8, 24, 79, 140)]
-    assert seats == [1, 1, 4, 8]
+    assert seats == [1, 2, 6, 10]
     assert script.seats_for(DeviceFacts("cpu", "a CPU", memory_bytes=8 << 30)) == 10
 
 
@@ -317,3 +317,14 @@ def test_what_searches_found_is_measured_again_and_nothing_is_searched(
     assert (found[mlp].recipes, found[mlp].candidates, found[mlp].original) == (("half",), 3, False)
     assert found[mlp].provenance.effort is Effort.FINAL and found[mlp].evaluation
     assert found[resnet].original and found[resnet].speedup == 1.0
+
+    asked = len(Judge.asked)
+    winners = ["--winners", str(tmp_path / "trails.jsonl"), "--no-baselines"]
+    run(script, monkeypatch, *only, *winners, "--out", str(tmp_path / "out"))
+    assert len(Judge.asked) == asked, "the folder holds it"
+    other = replace(found[mlp], candidate_digest=digest("class ModelNew: slower\n"))
+    newest = replace(other.provenance, date="2100-01-01T00:00:00+00:00", device=replace(H100, name="NVIDIA H200"))
+    store.ResultLines(tmp_path / "elsewhere.jsonl").put(replace(other, provenance=newest))
+    have = ["--have", str(tmp_path / "elsewhere.jsonl"), "--out", str(tmp_path / "again")]
+    run(script, monkeypatch, *only, *winners, *have)
+    assert [request.source for request in Judge.asked[asked:]] == ["class ModelNew: slower\n"]

@@ -67,7 +67,7 @@ def test_every_result_says_what_was_measured_where_and_how(tmp_path: Path) -> No
     assert {path.name for path in tmp_path.iterdir()} == {
         f"made_{n}_Up_{precision}.json" for n in (1, 2, 10) for precision in ("same", "half")
     }
-    result = next(one for one in found if one.cell == ("made/2_Up", "half", "compile"))
+    result = next(one for one in found if one.cell == (FACTS.name, "made/2_Up", "half", "compile"))
     assert result.speedup == pytest.approx(2.0)
     assert result.task_digest == digest(TASKS[1].source)
     assert result.provenance.options.precision is Precision.HALF
@@ -113,7 +113,8 @@ def test_what_has_changed_is_measured_again(tmp_path: Path, change: str) -> None
     later = FakeJudge()
     run(tmp_path, later, wanted, facts)
     assert len(later.asked) == 3
-    assert len(store.read_results([tmp_path])) == 3, "the new result takes the place of the old one"
+    kept = 6 if change == "device" else 3
+    assert len(store.read_results([tmp_path])) == kept, "the new result takes the place of the old one of its device"
 
 
 def test_a_kill_in_the_middle_loses_only_what_was_being_measured(tmp_path: Path) -> None:

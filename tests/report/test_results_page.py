@@ -21,7 +21,7 @@ from pike.core.evaluation import (
     Status,
     Timing,
 )
-from pike.core.results import Contender, ContenderKind, Provenance, Result
+from pike.core.results import Contender, ContenderKind, Provenance, Result, latest
 from pike.report.published import Published, read_published
 from pike.report.results import tables
 from pike.report.results_page import results_page
@@ -84,11 +84,19 @@ def test_contenders_are_compared_with_recipes_by_their_times() -> None:
     assert table.columns[1].behind == pytest.approx(math.sqrt((1.0 / 2.0) * (0.5 / 0.985)))
 
 
-def test_precisions_and_small_variants_are_tables_of_their_own() -> None:
+def test_precisions_devices_and_small_variants_are_tables_of_their_own() -> None:
     small = replace(RESULTS[0], task="level3-pike/9_ResNet18:small")
     same = replace(RESULTS[0], precision=Precision.SAME)
-    found = [(table.suite, table.precision.value) for table in tables([*RESULTS, small, same])]
-    assert found == [("level3-pike", "same"), ("level3-pike", "half"), ("level3-pike:small", "half")]
+    h200 = replace(RESULTS[0], provenance=replace(PLACE, device=replace(H100, name="NVIDIA H200")))
+    given = latest([*RESULTS, h200, small, same])
+    found = [(table.suite, table.device.split()[1], table.precision.value) for table in tables(given)]
+    assert found == [
+        ("level3-pike", "H100", "same"),
+        ("level3-pike", "H100", "half"),
+        ("level3-pike", "H200", "half"),
+        ("level3-pike:small", "H100", "half"),
+    ]
+    assert "### level3-pike on NVIDIA H200, precision half" in results_page(given, Published(), "x")
 
 
 def test_tasks_of_a_suite_that_were_not_measured_stand_in_its_tables() -> None:

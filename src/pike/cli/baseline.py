@@ -81,7 +81,9 @@ def baseline(
 
 def summary_table(found: ResultsTable) -> Table:
     """What each contender came to on a suite."""
-    table = Table(title=f"{found.suite or 'tasks'}, precision {found.precision.value}", title_justify="left")
+    table = Table(
+        title=f"{found.suite or 'tasks'} on {found.device}, precision {found.precision.value}", title_justify="left"
+    )
     table.add_column("contender", overflow="fold")
     for name in ("clamped", "raw", "valid", "failed", "slower", "build"):
         table.add_column(name, justify="right")

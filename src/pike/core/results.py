@@ -109,9 +109,9 @@ class Result:
             raise ValueError("a result has either a verdict or the reason why nothing was measured")
 
     @property
-    def cell(self) -> tuple[str, str, str]:
-        """Where it stands in a table: task, precision and contender."""
-        return self.task, self.precision.value, self.contender.name
+    def cell(self) -> tuple[str, str, str, str]:
+        """Where it stands in a table: device, task, precision and contender."""
+        return self.provenance.device.name, self.task, self.precision.value, self.contender.name
 
     @property
     def speedup(self) -> float | None:
@@ -151,7 +151,7 @@ def digest(text: str) -> str:
 
 def latest(results: Iterable[Result]) -> tuple[Result, ...]:
     """The newest result of each cell that says something, in the order in which cells came first."""
-    found: dict[tuple[str, str, str], Result] = {}
+    found: dict[tuple[str, str, str, str], Result] = {}
     for result in results:
         known = found.get(result.cell)
         if known is None or (result.settled, result.provenance.date) >= (known.settled, known.provenance.date):
@@ -167,5 +167,4 @@ def trimmed(evaluation: Evaluation) -> Evaluation:
 
 def _terms(result: Result) -> tuple[object, ...]:
     place = result.provenance
-    return (result.task_digest, result.candidate_digest, place.device.name, place.device.versions, place.options,
-            place.effort)  # fmt: skip
+    return result.task_digest, result.candidate_digest, place.device.versions, place.options, place.effort

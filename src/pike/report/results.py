@@ -50,10 +50,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class ResultsTable:
-    """All contenders on one suite at one precision.
+    """All contenders on one suite on one kind of device at one precision.
 
     Attributes:
         suite: the part of the tasks' ids before the slash, `:small` behind it for small variants.
+        device: its name; figures of different devices never stand in one table.
         precision: the declared arithmetic.
         tasks: ids, in the order of their numbers.
         columns: recipes first, then baselines, published solutions and other runs.
@@ -61,6 +62,7 @@ class ResultsTable:
     """
 
     suite: str
+    device: str
     precision: Precision
     tasks: tuple[str, ...]
     columns: tuple[Column, ...]
@@ -77,19 +79,20 @@ class ResultsTable:
 
 
 def tables(results: Iterable[Result], members: Iterable[str] = ()) -> tuple[ResultsTable, ...]:
-    """One table for each suite and precision, in the order of their names and of the precisions.
+    """One table for each suite, device and precision, in the order of their names and of the precisions.
 
     Args:
         results: what was measured.
         members: the ids of all tasks of the suites that are known; those without a result stand in the tables too.
     """
-    groups: dict[tuple[str, Precision], list[Result]] = {}
+    groups: dict[tuple[str, str, Precision], list[Result]] = {}
     for result in results:
-        groups.setdefault((suite_of(result.task), result.precision), []).append(result)
+        place = suite_of(result.task), result.provenance.device.name, result.precision
+        groups.setdefault(place, []).append(result)
     order = list(Precision)
-    places = sorted(groups, key=lambda place: (place[0], order.index(place[1])))
+    places = sorted(groups, key=lambda place: (*place[:2], order.index(place[2])))
     known = set(members)
-    return tuple(_table(suite, precision, groups[suite, precision], known) for suite, precision in places)
+    return tuple(_table(*place, groups[place], known) for place in places)
 
 
 def suite_of(task: str) -> str:
@@ -109,7 +112,7 @@ def certainly_slower(result: Result) -> bool:
     return timing is not None and timing.speedup_ci95[1] * (1.0 + FASTER_MARGIN) < 1.0
 
 
-def _table(suite: str, precision: Precision, results: Sequence[Result], members: Set[str]) -> ResultsTable:
+def _table(suite: str, device: str, precision: Precision, results: Sequence[Result], members: Set[str]) -> ResultsTable:
     names: dict[str, Contender] = {result.contender.name: result.contender for result in results}
     contenders = sorted(names.values(), key=lambda contender: _ORDER.index(contender.kind))
     recipes = {result.task: result for result in results if result.contender.kind is ContenderKind.RECIPES}
@@ -120,7 +123,7 @@ def _table(suite: str, precision: Precision, results: Sequence[Result], members:
     all_ids = {result.task for result in results} | {id_ for id_ in members if suite_of(id_) == suite}
     tasks = tuple(sorted(all_ids, key=_place))
     cells = {(result.task, result.contender.name): result for result in results}
-    return ResultsTable(suite, precision, tasks, columns, cells)
+    return ResultsTable(suite, device, precision, tasks, columns, cells)
 
 
 def _column(contender: Contender, results: Sequence[Result], recipes: Mapping[str, Result]) -> Column:

@@ -83,7 +83,7 @@ def _suite(suite: str, found: Sequence[ResultsTable], published: Published) -> I
     if not found:
         yield "Not measured yet."
     for table in found:
-        yield f"### {suite}, precision {table.precision.value}: {figures.plural(len(table.tasks), 'task')}"
+        yield f"### {suite} on {table.device}, precision {table.precision.value}"
         yield _summary(table)
         yield from _notes(table)
         yield _tasks(table, published)
