@@ -1,15 +1,17 @@
 """The error budget seen alone: rows, the closer look, NaN and infinity, exact types, and shapes at the edge."""
 
 import math
+import weakref
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from pike.core.evaluation import Tolerance
 from pike.evaluate.correctness import Expected, Known, compare, compare_closely
 from pike.evaluate.reference import Inputs
 from pike.evaluate.regimes import REGIMES, neighbour
-from pike.evaluate.rows import row_length
+from pike.evaluate.rows import measure, row_length
 
 TINY = 2**-8
 
@@ -73,6 +75,31 @@ def test_short_rows_are_judged_with_their_neighbours(shape, length):
     assert row_length(shape) == length
 
 
+class Largest(TorchDispatchMode):
+    """How many elements the largest tensor had that an operator made, views left out."""
+
+    elements = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        made = func(*args, **(kwargs or {}))
+        given = {one.untyped_storage().data_ptr() for one in args if isinstance(one, torch.Tensor)}
+        for one in made if isinstance(made, list | tuple) else [made]:
+            if isinstance(one, torch.Tensor) and one.untyped_storage().data_ptr() not in given:
+                self.elements = max(self.elements, one.numel())
+        return made
+
+
+@pytest.mark.parametrize("shape", [(100, 33), (4, 5, 100), (5000,), (7,), ()])
+def test_a_large_output_is_measured_in_pieces_that_change_nothing(shape, monkeypatch):
+    answer = torch.randn(shape, dtype=torch.float64)
+    output, where = answer + 1e-3 * torch.randn_like(answer), torch.rand(shape) >= 0.0
+    whole = measure(output, answer, where)
+    monkeypatch.setattr("pike.evaluate.rows._PIECE_ELEMENTS", 200)
+    with Largest() as largest:
+        assert measure(output, answer, where) == whole
+    assert largest.elements <= 200 + 5 * math.ceil(max(answer.numel(), 1) / row_length(tuple(shape)))
+
+
 def test_a_lucky_reference_gets_a_closer_look():
     """The reference's scalar is right to the last bit by chance; the candidate's is off by what it usually is."""
     answer = torch.tensor(1.0, dtype=torch.float64)
@@ -95,6 +122,24 @@ def test_a_closer_look_forgives_no_wrong_answer():
 
     assert compare_closely([native * (1 + TINY)], expected, Tolerance.STRICT, look).wrong
     assert len(looks) == 4  # far beyond help, so the rest is spared
+
+
+def test_a_closer_look_keeps_one_answer_at_a_time():
+    """Each may be gigabytes on a GPU that others need too."""
+    honest, native, answer = matmul()
+    made, most_alive = [], 0
+
+    def look() -> list[list[torch.Tensor]]:
+        nonlocal most_alive
+        most_alive = max(most_alive, sum(one() is not None for one in made))
+        near = honest.clone()
+        made.append(weakref.ref(near))
+        return [[near]]
+
+    expected = Expected([answer], [native], [], True)
+    assert compare_closely([native + 4 * (native - answer).float()], expected, Tolerance.STRICT, look).wrong
+    assert len(made) == 16
+    assert most_alive == 1
 
 
 @pytest.mark.parametrize("special", [math.nan, math.inf, -math.inf])

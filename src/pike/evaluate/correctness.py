@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import torch
 
@@ -57,6 +56,8 @@ class Expected:
         exact: whether `answers` are float64 answers.
         slack: how many times wider than usual the budget is.
         known: where given, figures of `native` and `variants` are worked out once for all comparisons.
+        nearby: per output, the largest errors that the reference makes on neighbouring inputs; empty where nobody
+            looked.
     """
 
     answers: list[torch.Tensor]
@@ -65,6 +66,7 @@ class Expected:
     exact: bool
     slack: float = 1.0
     known: Known | None = None
+    nearby: tuple[Figures, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +117,22 @@ def compare_closely(
     for looks, hopeless in _LOOKS:
         if not found.wrong or found.times > hopeless or tolerance is Tolerance.PAPER:
             return found
-        more = [variant for _ in range(looks) for variant in nearby()]
-        expected = replace(expected, variants=[*expected.variants, *more])
+        expected = _looked_around(outputs, expected, looks, nearby)
         found = compare(outputs, expected, tolerance)
     return found
+
+
+def _looked_around(
+    outputs: list[torch.Tensor], expected: Expected, looks: int, nearby: Callable[[], list[list[torch.Tensor]]]
+) -> Expected:
+    """With what the reference does on so many more neighbouring inputs, of which one at a time lies in memory."""
+    places = [_place(output, expected, index)[1:] for index, output in enumerate(outputs)]
+    widest = list(expected.nearby or [Figures()] * len(outputs))
+    for _ in range(looks):
+        for answer in nearby():
+            for index, (truth, numeric) in enumerate(places):
+                widest[index] = most([widest[index], _figures(answer, truth, numeric, expected.known, index)])
+    return replace(expected, nearby=tuple(widest))
 
 
 def worse(one: OutputError | None, other: OutputError) -> OutputError:
@@ -130,9 +144,8 @@ def _compare_one(output: torch.Tensor, expected: Expected, index: int, tolerance
     native = expected.native[index]
     if not (native.is_floating_point() or native.is_complex()):
         return _compare_exactly(output, native)
-    found, own = as_float64(output), as_float64(native)
-    truth, numeric = _truth(_answer(expected, index), own)
-    numeric &= ~_same_special(found, own)
+    found, truth, numeric = _place(output, expected, index)
+    own = as_float64(native)
     elsewhere = ~numeric & ~_same_special(found, own) & ~_same_special(found, truth)
     if count := int((elsewhere | numeric & ~torch.isfinite(found)).sum()):
         return _hopeless(math.inf, f"NaN or infinity in {count} wrong places")
@@ -186,13 +199,28 @@ def _budget(truth: torch.Tensor, numeric: torch.Tensor, expected: Expected, inde
 def _own(truth: torch.Tensor, numeric: torch.Tensor, expected: Expected, index: int) -> Figures:
     """The largest error that the reference itself makes, at any allowed precision."""
 
-    def figures(answer: list[torch.Tensor]) -> Figures:
+    allowed = (expected.native, *expected.variants)
+    found = [_figures(answer, truth, numeric, expected.known, index) for answer in allowed]
+    return most([*found, *expected.nearby[index : index + 1]])
+
+
+def _figures(
+    answer: list[torch.Tensor], truth: torch.Tensor, numeric: torch.Tensor, known: Known | None, index: int
+) -> Figures:
+    """The error of one of the reference's own answers, in one output."""
+
+    def work_out() -> Figures:
         one = as_float64(answer[index])
         return measure(one, truth, numeric & torch.isfinite(one))
 
-    allowed = (expected.native, *expected.variants)
-    known = expected.known if bool(numeric.all()) else None
-    return most(figures(one) if known is None else known.of(one, index, partial(figures, one)) for one in allowed)
+    return known.of(answer, index, work_out) if known is not None and bool(numeric.all()) else work_out()
+
+
+def _place(output: torch.Tensor, expected: Expected, index: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The output and what is right in float64, and where both are to be compared as numbers."""
+    found, own = as_float64(output), as_float64(expected.native[index])
+    truth, numeric = _truth(_answer(expected, index), own)
+    return found, truth, numeric & ~_same_special(found, own)
 
 
 def _truth(answer: torch.Tensor, native: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

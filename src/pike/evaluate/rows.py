@@ -13,6 +13,8 @@ import torch
 
 LEAST_ROW = 32
 """Rows shorter than this are judged together with their neighbours: the rms of a few elements is luck."""
+_PIECE_ELEMENTS = 1 << 24
+"""So many are measured at a time: a GPU that holds a large model has no room for several copies of its output."""
 _SMALLEST_SCALE = 1e-2
 """A row of small values is measured against its own scale, but against no less than this share of the whole output's:
 rows that cancel to zero have no scale of their own."""
@@ -76,12 +78,10 @@ def measure(output: torch.Tensor, answer: torch.Tensor, where: torch.Tensor) -> 
     if not bool(where.any()):
         return Figures()
     length = row_length(tuple(answer.shape))
-    error = _rows((output - answer).abs().where(where, 0.0), length)
-    values = _rows(answer.abs().where(where, 0.0), length)
-    count = _rows(where, length).sum(dim=1).clamp(min=1)
-    row_rms, row_scale = _rms(error, count), _rms(values, count)
+    pieces = zip(_pieces(output, length), _pieces(answer, length), _pieces(where, length), strict=True)
+    found = torch.cat([_of_rows(some, right, there, length) for some, right, there in pieces], dim=1)
+    count, row_rms, row_scale, row_largest, row_peak = found
     total = int(count.sum())
-    row_largest, row_peak = error.amax(dim=1), values.amax(dim=1)
     return Figures(
         largest=float(row_largest.max()),
         rms=math.sqrt(float((row_rms.square() * count).sum()) / total),
@@ -104,6 +104,19 @@ def worst_row(output: torch.Tensor, answer: torch.Tensor, where: torch.Tensor) -
     values = _rows(answer.abs().where(where, 0.0), length)
     scale = values.square().sum(dim=1)
     return int((error.square().sum(dim=1) / scale.clamp(min=_SMALLEST_SCALE**2 * float(scale.max()))).argmax())
+
+
+def _pieces(tensor: torch.Tensor, length: int) -> tuple[torch.Tensor, ...]:
+    """Whole rows of a tensor, so many that what is computed from them takes little memory beside the tensor."""
+    return torch.split(tensor.reshape(-1), max(_PIECE_ELEMENTS // length, 1) * length)
+
+
+def _of_rows(output: torch.Tensor, answer: torch.Tensor, where: torch.Tensor, length: int) -> torch.Tensor:
+    """(5, rows): how many elements count, rms of error and of values, largest error and largest value."""
+    error = _rows((output - answer).abs().where(where, 0.0), length)
+    values = _rows(answer.abs().where(where, 0.0), length)
+    count = _rows(where, length).sum(dim=1).clamp(min=1)
+    return torch.stack([count.double(), _rms(error, count), _rms(values, count), error.amax(dim=1), values.amax(dim=1)])
 
 
 def _rows(tensor: torch.Tensor, length: int) -> torch.Tensor:
