@@ -51,7 +51,7 @@ class ProcessJudge:
 
     def facts(self, device: str) -> DeviceFacts:
         self._talk()
-        return DeviceFacts(device, "a process")
+        return DeviceFacts(device, "a process", memory_bytes=13 << 30)
 
     def kill(self) -> None:
         self.process.kill()
@@ -91,7 +91,7 @@ class TestInstant(ExecutorContract):
 class TestLocal(ExecutorContract):
     @pytest.fixture
     async def executor(self) -> AsyncIterator[Executor]:
-        executor = LocalExecutor(2, ProcessJudge)
+        executor = LocalExecutor(EngineConfig(judges=2), ProcessJudge)
         yield executor
         await executor.aclose()
 
@@ -135,7 +135,7 @@ def test_without_a_line_a_hash_decides_and_both_outcomes_occur() -> None:
 
 
 async def test_a_dead_judge_is_replaced_and_the_next_evaluation_works() -> None:
-    executor = LocalExecutor(1, ProcessJudge)
+    executor = LocalExecutor(EngineConfig(judges=1), ProcessJudge)
     ProcessJudge.started = 0
     failed = await executor.evaluate(request("kill the judge"))
     assert failed.status is Status.INFRA_ERROR
@@ -147,7 +147,7 @@ async def test_a_dead_judge_is_replaced_and_the_next_evaluation_works() -> None:
 
 
 async def test_a_judge_that_dies_once_costs_nothing_but_a_retry() -> None:
-    executor = LocalExecutor(1, ProcessJudge)
+    executor = LocalExecutor(EngineConfig(judges=1), ProcessJudge)
     ProcessJudge.started = 0
     await executor.facts("cpu")
     judge = executor._idle[0]._judge  # the process is killed behind the executor's back
@@ -159,7 +159,7 @@ async def test_a_judge_that_dies_once_costs_nothing_but_a_retry() -> None:
 
 
 async def test_no_more_judges_work_at_once_than_there_are() -> None:
-    executor, waiting = LocalExecutor(1, ProcessJudge), list[str]()
+    executor, waiting = LocalExecutor(EngineConfig(judges=1), ProcessJudge), list[str]()
     await asyncio.gather(*(executor.evaluate(request(GOOD + "hang"), waiting.append) for _ in range(3)))
     assert waiting.count("waiting") == 3
     assert waiting.count("build") == 3
@@ -167,11 +167,41 @@ async def test_no_more_judges_work_at_once_than_there_are() -> None:
 
 
 async def test_closing_while_judging_kills_the_judge() -> None:
-    executor = LocalExecutor(1, ProcessJudge)
+    executor = LocalExecutor(EngineConfig(judges=1), ProcessJudge)
     task = asyncio.create_task(executor.evaluate(request(GOOD + "hang")))
     await asyncio.sleep(0.02)
     await executor.aclose()
     assert (await task).status in (Status.INFRA_ERROR, Status.VALID)
+
+
+@pytest.mark.parametrize(
+    ("device", "judges", "at_once"),
+    [("cuda:0", 0, 2), ("cuda:0", 4, 4), ("cpu", 0, 4)],
+    ids=["gpu", "asked-for", "cpu"],
+)
+async def test_no_more_judges_work_than_a_gpu_has_memory_for(
+    device: str, judges: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    busy, most, lock = 0, 0, threading.Lock()
+    everybody = threading.Barrier(at_once)
+
+    def evaluate(self: ProcessJudge, request: EvaluationRequest, on_stage: object = None) -> Evaluation:
+        nonlocal busy, most
+        with lock:
+            busy += 1
+            most = max(most, busy)
+        everybody.wait(60.0)  # so that as many as may come are there
+        with lock:
+            busy -= 1
+        return instant_verdict(request)
+
+    monkeypatch.setattr(ProcessJudge, "evaluate", evaluate)
+    executor = LocalExecutor(EngineConfig(judges=judges), ProcessJudge)
+    await executor.facts(device)
+    await asyncio.gather(*(executor.evaluate(request(GOOD)) for _ in range(8)))
+    await executor.aclose()
+    assert most == at_once
 
 
 def test_as_many_judges_as_half_the_cores_but_never_more_than_steps() -> None:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, Unpack
 from pike.api.options import Options, compose_config
 from pike.api.targets import task_of, words_for
 from pike.api.verbs import Optimized, report, run_to_end, task_in
+from pike.core.config import EngineConfig
 from pike.core.errors import UserError
 from pike.core.query import Answer
 from pike.core.task import Task
@@ -157,7 +158,7 @@ class Desk:
     def __init__(
         self, executor: Executor | None = None, load: Callable[[Task], Original] | None = load_original
     ) -> None:
-        self._executor = executor or LocalExecutor(1)
+        self._executor = executor or LocalExecutor(EngineConfig(judges=1))
         self._originals: dict[Task, Original] = {}
         self._wiring = Wiring(self._executor, load=self._loaded if load else None, handle_signals=False)
         self._load = load

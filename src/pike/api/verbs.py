@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from pike.api.options import Options, compose_config
 from pike.api.suites import remember
 from pike.api.targets import call_of, task_of, words_for
+from pike.core.config import EngineConfig
 from pike.core.errors import StoreError, UserError
 from pike.core.evaluation import Effort, Evaluation, EvaluationRequest
 from pike.core.lint import LintReport
@@ -260,7 +261,7 @@ def export(folder: str | Path, out: str | Path | None = None) -> Checkpoint:
 
 
 async def _evaluated(request: EvaluationRequest, on_stage: OnStage | None) -> Evaluation:
-    executor = LocalExecutor(1)
+    executor = LocalExecutor(EngineConfig(judges=1))
     try:
         return await executor.evaluate(request, on_stage)
     finally:

@@ -121,7 +121,7 @@ class EngineConfig:
     Attributes:
         run_seed: the seed of every named random stream.
         concurrency: the most steps in flight at once; a strategy may want fewer. 20, as PIKE-O was published with.
-        judges: judge processes; 0 means one for each two CPU cores, at most `concurrency`.
+        judges: judge processes; 0 means one for each two CPU cores and each 6 GiB of a GPU, at most `concurrency`.
         finalists: how many of the best candidates are measured again at the end.
         max_hours: stop asking after this many hours of running, None for no limit.
     """

@@ -22,7 +22,6 @@ from pike.core.step import Role, Step
 from pike.engine import outputs
 from pike.engine.answering import answered_step, check, known_solution, taken_by, waiting_step
 from pike.engine.executors import LentExecutor, LocalExecutor
-from pike.engine.executors.local import judge_count
 from pike.engine.hand import Hand, hand_roles, waiting
 from pike.engine.memory import Memory
 from pike.engine.models import model_names
@@ -131,7 +130,7 @@ async def _lent(
 ) -> AsyncIterator[Wiring]:
     """The wiring of one move; where the device is `known`, no judge is started unless there is something to judge."""
     wiring = wiring or Wiring()
-    owner = wiring.executor or LocalExecutor(judge_count(memory.config.engine))
+    owner = wiring.executor or LocalExecutor(memory.config.engine)
     try:
         yield replace(wiring, executor=LentExecutor(owner, known, profile))
     finally:

@@ -29,7 +29,6 @@ from pike.engine.campaign_turn import Common, Stops, Turn
 from pike.engine.campaign_turns import Contestant, Turns
 from pike.engine.crew import Connect
 from pike.engine.executors import Executor, LocalExecutor
-from pike.engine.executors.local import judge_count
 from pike.engine.files import write_text
 from pike.engine.interrupt import interrupts
 from pike.engine.ledger import Purse
@@ -118,7 +117,7 @@ class _Campaign:
         self._common = Common(
             Purse(plan.campaign.usd), Turns(plan, self._contestants), self._stops, closing=self._closing
         )
-        self._executor = SharedExecutor(wiring.executor or LocalExecutor(judge_count(plan.run.engine)))
+        self._executor = SharedExecutor(wiring.executor or LocalExecutor(plan.run.engine))
         self._clients = SharedClients(wiring.connect)
         most = plan.campaign.concurrency
         self._originals = SharedOriginals(wiring.load, most) if wiring.load else None

@@ -180,7 +180,7 @@ async def _opened(task: Task, config: RunConfig, wiring: Wiring) -> AsyncIterato
 def _executor(crew: Crew | None, config: RunConfig) -> Executor:
     if crew is not None and crew.recording is not None and config.llm.replay_verdicts:
         return RecordedExecutor(crew.recording.folder)
-    return LocalExecutor(judge_count(config.engine))
+    return LocalExecutor(config.engine)
 
 
 class _Run:
@@ -298,7 +298,7 @@ class _Run:
         engine = self._memory.config.engine
         if not search.needs(self._memory.config.strategy).recipes_write or self._wiring.executor is not None:
             return engine.concurrency
-        return min(engine.concurrency, judge_count(engine) + 1)
+        return min(engine.concurrency, judge_count(engine, self._parts.device) + 1)
 
     async def _in_phase(self, work: Coroutine[Any, Any, Any]) -> bool:
         """Await a phase; False if Ctrl-C ended it or came before it."""

@@ -82,7 +82,7 @@ def carry_out(
     opponents = opponents_named(wanted.names, device.is_cuda)
     folder = store.ResultFolder(out)
     known = store.read_results([out]) if out.is_dir() and not wanted.again else ()
-    seats = max(1, min(judge_count(config.engine), len(tasks) * len(wanted.precisions)))
+    seats = max(1, min(judge_count(config.engine, device), len(tasks) * len(wanted.precisions)))
     notebook = Notebook(place_of(config, device, wanted.effort, wanted.command, seats), known)
     found: list[Result] = []
 

@@ -47,10 +47,19 @@ class Judge(Protocol):
         ...
 
 
-def judge_count(config: EngineConfig) -> int:
-    """How many judges `config` asks for on this machine."""
+JUDGE_BYTES = 6 << 30
+"""Device memory that each judge should find at least: its four processes hold 0.7 to 1 GiB each on an H100 before any
+model lies there (docs/log.md, 2026-11-23)."""
+
+
+def judge_count(config: EngineConfig, facts: DeviceFacts | None = None) -> int:
+    """How many judges `config` asks for on this machine; where it leaves that open, as many as find memory on the
+    device, once that is known."""
+    if config.judges:
+        return config.judges
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, config.judges or min(cores // 2, config.concurrency))
+    room = facts.memory_bytes // JUDGE_BYTES if facts is not None and facts.is_cuda else cores
+    return max(1, min(cores // 2, config.concurrency, room))
 
 
 class _Seat:
@@ -88,15 +97,18 @@ class _Seat:
 
 
 class LocalExecutor:
-    """A pool of judge processes.
+    """A pool of judge processes, which are started when first needed.
 
     Args:
-        judges: how many may work at once; they are started when first needed.
+        config: how many may work at once; fewer, where it leaves that open and the device that `facts` is asked for has
+            memory for fewer.
         start: makes one judge, by default `evaluate.client.JudgeClient`.
     """
 
-    def __init__(self, judges: int = 1, start: Callable[[], Judge] | None = None) -> None:
+    def __init__(self, config: EngineConfig, start: Callable[[], Judge] | None = None) -> None:
         self._start = start or _start_judge
+        self._config, judges = config, judge_count(config)
+        self._judges = judges
         self._threads = ThreadPoolExecutor(judges, thread_name_prefix="pike-judge")
         self._idle = [_Seat(self._start) for _ in range(judges)]
         self._busy: set[_Seat] = set()
@@ -122,7 +134,11 @@ class LocalExecutor:
     async def facts(self, device: str) -> DeviceFacts:
         """What the device is, as a judge sees it (this process never touches the device)."""
         async with self._free:
-            return await self._with_judge(lambda judge: judge.facts(device))
+            found = await self._with_judge(lambda judge: judge.facts(device))
+        while self._judges > judge_count(self._config, found):
+            await self._free.acquire()
+            self._judges -= 1
+        return found
 
     async def aclose(self) -> None:
         """End every judge; one that is still working is killed."""
