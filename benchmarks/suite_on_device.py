@@ -106,7 +106,8 @@ def stages(given: argparse.Namespace, notebook: Notebook, is_cuda: bool, keep: C
                 (cell for cell in cells if cell.jobs), key=lambda cell: -cell.all_seconds
             )  # no long one last
             alone = given.candidates * ALONE_SECONDS + given.timing_seconds + len(together) * ALONE_SECONDS
-            title = f"{', '.join(('recipes', *together))} on {target}, {precision.value}"
+            names = together if given.no_recipes else ("recipes", *together)
+            title = f"{', '.join(names)} on {target}, {precision.value}"
             found.append(Stage(title, cells, alone * len(cells)))
             if given.all_recipes_first:
                 later.append(baseline_stage(tasks, precision, first, notebook, is_cuda))

@@ -129,6 +129,13 @@ def test_a_sharer_makes_way_after_its_slice_and_gets_the_device_back(tmp_path, m
     timer.join()
 
 
+def test_nobody_waits_for_room_where_temporary_files_were_removed(tmp_path):
+    lease = Lease("cpu", tmp_path / "leases")
+    assert not lease.room_wanted()
+    (tmp_path / "leases").rmdir()
+    assert not lease.room_wanted()
+
+
 def test_nobody_but_a_sharer_is_wanted(tmp_path):
     lease = Lease("cpu", tmp_path)
     assert not lease.wanted()

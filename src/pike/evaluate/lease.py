@@ -14,7 +14,7 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -43,9 +43,10 @@ class _Door:
                     hush(False)
 
     def is_wanted(self) -> bool:
-        """Whether somebody waits at the gate."""
-        with open(self.gate, "a") as gate:
+        """Whether somebody waits at the gate; nobody does where there is none."""
+        with suppress(FileNotFoundError), open(self.gate) as gate:
             return not _at_once(gate, fcntl.LOCK_SH)
+        return False
 
 
 class Lease:
