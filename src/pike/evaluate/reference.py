@@ -170,7 +170,7 @@ def _seed_everything(seed: int) -> None:
     """Every generator that a task may draw from. `torch.manual_seed` does more: for each kind of device that was never
     used it writes down the stack, which takes a millisecond of every draw."""
     torch.default_generator.manual_seed(seed)
-    if torch.cuda.is_initialized():
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.manual_seed_all(seed)
     random.seed(seed)
     np.random.seed(seed % 2**32)
