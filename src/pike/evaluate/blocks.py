@@ -119,17 +119,15 @@ class Reservoir:
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """One block of each side with the empty hand-overs before them, how contended the CPU was meanwhile, and in what
-    state a GPU was at the end of each."""
+    """One block of each side with the empty hand-overs before them, the medians of all three, how contended the CPU was
+    meanwhile, and in what state a GPU was at the end of each."""
 
     empty: list[Clocks]
     reference: list[Clocks]
     candidate: list[Clocks]
+    medians: Block
     contention: Contention
     state: PairState | None
-
-    def medians(self) -> Block:
-        return Block(middle_clocks(self.empty), middle_clocks(self.reference), middle_clocks(self.candidate))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +220,10 @@ class Session:
         meter.read()
         found = {id(side): self._block(side, calls) for side in order}
         ours, theirs = found[id(self._reference)], found[id(self._candidate)]
+        contention = meter.read()
         state = PairState(ours[1], theirs[1]) if ours[1] and theirs[1] else None
-        return _Pair(empty, ours[0], theirs[0], meter.read(), state)
+        medians = Block(middle_clocks(empty), middle_clocks(ours[0]), middle_clocks(theirs[0]))
+        return _Pair(empty, ours[0], theirs[0], medians, contention, state)
 
     def _warm_up(self, side: Runner) -> int:
         """Run until warm; returns how many calls fit into one block."""
@@ -240,7 +240,7 @@ class Session:
         limit = plan.max_seconds if clean >= plan.min_blocks else plan.patience_seconds
         if elapsed_seconds > limit and len(self._pairs) >= _LEAST_BLOCKS:
             return True
-        if clean >= _BEATEN_BLOCKS and self._ratio().high < plan.beat:
+        if plan.beat and clean >= _BEATEN_BLOCKS and self._ratio().high < plan.beat:
             return True
         tried = clean >= plan.min_blocks and calls * clean >= plan.min_calls
         return tried and self._ratio().relative_width <= plan.target_width
@@ -258,7 +258,7 @@ class Session:
         return clean if len(clean) >= _LEAST_BLOCKS else self._pairs
 
     def _ratio(self) -> Ratio:
-        return ratio_of_blocks([pair.medians() for pair in self._counted()], self._resolution_ns())
+        return ratio_of_blocks([pair.medians for pair in self._counted()], self._resolution_ns())
 
     def _resolution_ns(self) -> float:
         """What the hand-over itself varies by: nothing shorter is claimed."""
