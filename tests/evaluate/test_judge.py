@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,41 +80,53 @@ def test_at_a_level_that_hides_no_files_the_next_child_fits_any_task(task: Task)
         judge.close()
 
 
+def wait_until(true: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait for something to become true, but not for ever."""
+    deadline = time.monotonic() + seconds
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
 def test_memory_is_found_once_nobody_else_is_at_work_and_idle_judges_have_handed_back_theirs(
     task: Task, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     request = EvaluationRequest(task, "", EvaluateOptions(device="cpu", sandbox="process", threads=1))
-    idle, busy, starved = Judge(), Judge(), Judge()
-    at_work, ended, coming, seen = threading.Event(), threading.Event(), [STARVED, VALID], []
+    idle, queued, busy, starved = Judge(), Judge(), Judge(), Judge()
+    at_work, coming, seen = threading.Event(), [STARVED, VALID], []
 
     def working(trial: Trial, *_: object) -> Evaluation:
         at_work.set()
-        while not trial.lease.room_wanted() and not ended.is_set():
-            time.sleep(0.01)
+        wait_until(trial.lease.room_wanted)
         idle.make_room()
+        next_in_line.start()
+        wait_until(lambda: queued._bench is None)
         at_work.clear()
         return VALID
 
     def starving(trial: Trial, *_: object) -> Evaluation:
-        seen.append((trial.lease.alone, at_work.is_set(), idle._bench is None))
+        seen.append((trial.lease.alone, at_work.is_set(), idle._bench is None, queued._bench is None))
         return coming.pop(0)
 
     monkeypatch.setattr(busy, "_tried", working)
     monkeypatch.setattr(starved, "_tried", starving)
     neighbour = threading.Thread(target=busy.evaluate, args=(request,))
+    broken = replace(request, source="class ModelNew:\n    pass\n")
+    next_in_line = threading.Thread(target=queued.evaluate, args=(broken,))
     try:
-        idle.evaluate(replace(request, source="class ModelNew:\n    pass\n"))
-        idle.make_room()
-        assert idle._bench is not None, "nobody waits for room"
+        for judge in (idle, queued):
+            judge.evaluate(broken)
+            judge.make_room()
+            assert judge._bench is not None, "nobody waits for room"
         neighbour.start()
         assert at_work.wait(60.0)
         assert starved.evaluate(request).valid
-        assert seen == [(False, True, False), (True, False, True)]
+        assert seen == [(False, True, False, False), (True, False, True, True)]
     finally:
-        ended.set()
         neighbour.join()
+        next_in_line.join()
         idle.close()
+        queued.close()
 
 
 def test_a_judge_process_without_work_hands_back_a_devices_memory(
@@ -132,12 +145,10 @@ def test_a_judge_process_without_work_hands_back_a_devices_memory(
         judge.evaluate(EvaluationRequest(task, "class ModelNew:\n    pass\n", terms))
         process = judge._process
         assert process is not None and descendants_of(process.pid)
-        with Lease("cpu").present():
+        with Lease("cpu").present(lambda: None):
             other = threading.Thread(target=need_everything)
             other.start()
-            deadline = time.monotonic() + 60.0
-            while descendants_of(process.pid) and time.monotonic() < deadline:
-                time.sleep(0.05)
+            wait_until(lambda: not descendants_of(process.pid))
             assert not descendants_of(process.pid)
         other.join()
         assert judge.evaluate(EvaluationRequest(task, "nothing", terms)).status is Status.PARSE_ERROR

@@ -76,7 +76,7 @@ class Judge:
             trial = Trial(request, device, level, self._nursery, on_stage, lease)
             return self._tried(trial, request, self._roofline_of(device, known.threads))
 
-        with lease.present():
+        with lease.present(self.make_room):
             found = tried(request)
             if not found.valid and self._nursery.remembered:  # it may have stumbled over what it left the last time
                 found = tried(request)

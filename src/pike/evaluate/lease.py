@@ -83,7 +83,7 @@ class Lease:
             yield
             return
         with open(self._work.body, "a") as body:
-            self._take(self._work, body, fcntl.LOCK_SH)
+            self._take(self._work, body, fcntl.LOCK_SH, self._hush)
             self._shared = body
             try:
                 yield
@@ -97,14 +97,24 @@ class Lease:
             yield
             return
         with open(self._work.body, "a") as body:
-            self._take(self._work, body, fcntl.LOCK_EX)
+            self._take(self._work, body, fcntl.LOCK_EX, self._hush)
             yield
 
     @contextmanager
-    def present(self) -> Iterator[None]:
-        """Be at work on the device for a whole evaluation, in which its memory is used, together with others."""
+    def present(self, make_room: Callable[[], None]) -> Iterator[None]:
+        """Be at work on the device for a whole evaluation, in which its memory is used, together with others.
+
+        Args:
+            make_room: called before somebody is waited for, who may need the memory that was kept since the last time.
+        """
+
+        def hush(still: bool) -> None:
+            self._hush(still)
+            if still:
+                make_room()
+
         with open(self._room.body, "a") as body:
-            self._take(self._room, body, fcntl.LOCK_SH)
+            self._take(self._room, body, fcntl.LOCK_SH, hush)
             yield
 
     @contextmanager
@@ -112,7 +122,7 @@ class Lease:
         """Hold the device alone for a whole evaluation, once nobody is present: what it takes inside is granted at
         once, and all memory is there for it."""
         with open(self._room.body, "a") as body:
-            self._take(self._room, body, fcntl.LOCK_EX)
+            self._take(self._room, body, fcntl.LOCK_EX, self._hush)
             with self.exclusive():
                 self.alone = True
                 try:
@@ -135,12 +145,12 @@ class Lease:
         assert self._shared is not None, "only a sharer makes way"
         before = self.waited_seconds
         fcntl.flock(self._shared, fcntl.LOCK_UN)
-        self._take(self._work, self._shared, fcntl.LOCK_SH)
+        self._take(self._work, self._shared, fcntl.LOCK_SH, self._hush)
         return self.waited_seconds - before
 
-    def _take(self, door: _Door, body: IO[str], kind: int) -> None:
+    def _take(self, door: _Door, body: IO[str], kind: int, hush: Callable[[bool], None]) -> None:
         started = time.monotonic()
-        door.enter(body, kind, self._hush)
+        door.enter(body, kind, hush)
         self._since = time.monotonic()
         self.waited_seconds += self._since - started
 
