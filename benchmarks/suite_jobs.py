@@ -28,7 +28,7 @@ from pike.core.task import Task
 from pike.engine import Wiring, originals, start
 from pike.engine.contest import Job, OutOfTime, Seat
 from pike.engine.executors import OnStage
-from pike.engine.opponents import Notebook, result_of_run
+from pike.engine.opponents import Notebook, result_of_run, unusable
 from pike.recipes import RecipeAgent
 from pike.recipes.compose import proposal
 from pike.recipes.explored import Explored, explore, problem_of
@@ -133,7 +133,7 @@ class RecipesJob:
         known = self.notebook.earlier(blank)
         try:
             yield known if known is not None else self.measured(seat, blank)
-        except UserError as error:  # the other tasks are not to suffer
+        except UserError as error:
             yield unusable(blank, error)
 
     def measured(self, seat: Seat, blank: Result) -> Result:
@@ -235,7 +235,7 @@ class WinnerJob:
         request = EvaluationRequest(self.task, source, blank.provenance.options, Effort.FINAL)
         try:
             evaluation = trimmed(seat.evaluate(request))
-        except UserError as error:  # the other tasks are not to suffer
+        except UserError as error:
             yield unusable(blank, error)
             return
         best = max((one for one in tried if one["speedup"]), key=lambda one: one["speedup"])
@@ -243,11 +243,6 @@ class WinnerJob:
         recipes, seconds = tuple(best["recipes"]) if faster else (), round(time.monotonic() - began, 3)
         measured = replace(blank, evaluation=evaluation, missing="", recipes=recipes, seconds=seconds)
         yield replace(measured, original=not faster and evaluation.status is not Status.INFRA_ERROR)
-
-
-def unusable(blank: Result, error: UserError) -> Result:
-    """What is known of a task that no judge could use."""
-    return replace(blank, missing=f"the task cannot be used: {error}")
 
 
 def searches_in(paths: Sequence[Path]) -> dict[tuple[str, str], list[dict]]:

@@ -104,7 +104,7 @@ def test_a_candidate_receives_what_the_file_set(verdict):
 
 
 def test_drawing_gives_what_the_seed_says_without_writing_down_the_stack(monkeypatch):
-    """`torch.manual_seed` does so for each kind of device that was never used, a millisecond at every draw."""
+    """`torch.manual_seed` does so for each kind of device that was never used, at every draw."""
     reference = load(task_of(FILE))
     torch.manual_seed(5)
     owed = torch.randn(64, 96)

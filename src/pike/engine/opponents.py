@@ -44,6 +44,7 @@ __all__ = [
     "measure_baselines",
     "opponents_named",
     "result_of_run",
+    "unusable",
 ]
 
 
@@ -245,7 +246,7 @@ class Batch:
         try:
             evaluation = seat.evaluate(request)
         except UserError as error:
-            return replace(blank, missing=f"the task cannot be used: {error}")
+            return unusable(blank, error)
         seconds = round(time.monotonic() - began, 3)
         missing = opponent.missing(evaluation)
         if missing:
@@ -254,6 +255,11 @@ class Batch:
         date = datetime.now(UTC).isoformat(timespec="seconds")
         place = replace(blank.provenance, date=date)
         return replace(blank, provenance=place, evaluation=trimmed(evaluation), missing="", seconds=seconds)
+
+
+def unusable(blank: Result, error: UserError) -> Result:
+    """What is known of a task that no judge could use; other tasks are measured all the same."""
+    return replace(blank, missing=f"the task cannot be used: {error}")
 
 
 def result_of_run(blank: Result, run: RunResult, source: str, seconds: float) -> Result:

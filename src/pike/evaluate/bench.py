@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from textwrap import shorten
 
 import torch
 from torch import nn
@@ -41,6 +42,8 @@ from pike.evaluate.subject import checked_example
 
 _REFERENCE_SECONDS = 24 * 3600.0
 _MOST_PLACES, _MOST_PLACES_BYTES = 8, 256 << 20
+_MOST_WORDS = 200
+"""Characters of what PyTorch says of memory, which goes on to list every process."""
 
 
 class Bench:
@@ -56,7 +59,7 @@ class Bench:
             lease: held by whoever calls; the device is left to others for a moment while the child starts up.
 
         Raises:
-            UserError: the task's own code fails.
+            UserError: the task's own code fails, or finds no memory although no other judge is at work.
             InfraError, torch.OutOfMemoryError: there is no memory for it while others are at work.
         """
         self.task = task
@@ -82,7 +85,7 @@ class Bench:
             if starved and self._alone:
                 raise UserError(
                     f"'{task.id}' finds too little memory on {device} although no other judge is at work: end other "
-                    f"programs that use it, or take a smaller task ({error})"
+                    f"programs that use it, or take a smaller task ({shorten(str(error), _MOST_WORDS)})"
                 ) from error
             raise
         self._written: int | None = None

@@ -168,7 +168,7 @@ def like(example: Inputs) -> Inputs:
 
 def _seed_everything(seed: int) -> None:
     """Every generator that a task may draw from. `torch.manual_seed` does more: for each kind of device that was never
-    used it writes down the stack, which takes a millisecond of every draw."""
+    used it writes down the stack, which takes longer than many a draw."""
     torch.default_generator.manual_seed(seed)
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.manual_seed_all(seed)

@@ -24,6 +24,7 @@ from pike.evaluate.launch import sweep
 from pike.evaluate.processes import become_subreaper, kill_strays
 
 _IDLE_SECONDS = 1.0
+"""How often a judge without work looks whether somebody needs the memory that it keeps."""
 
 
 def main() -> None:

@@ -136,8 +136,8 @@ class LocalExecutor:
         async with self._free:
             found = await self._with_judge(lambda judge: judge.facts(device))
         while self._judges > judge_count(self._config, found):
+            self._judges -= 1  # before waiting: somebody else may ask meanwhile
             await self._free.acquire()
-            self._judges -= 1
         return found
 
     async def aclose(self) -> None:
