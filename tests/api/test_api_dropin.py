@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import io
+import os
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -277,3 +280,14 @@ def test_a_file_that_pike_did_not_write_is_refused(original: Small, tmp_path: Pa
         pike.load(path, reference=original)
     with pytest.raises(UserError, match="cannot be read"):
         pike.load(tmp_path / "none.py", reference=original)
+
+
+def test_the_file_of_a_loaded_candidate_stays_for_the_life_of_its_process_only(tmp_path: Path) -> None:
+    code = (
+        "import os\nfrom pathlib import Path\nfrom pike.api.loading import _imported\n"
+        "found = Path(_imported('mark = 1').__file__)\n"
+        "if os.fork() == 0:\n    raise SystemExit\n"
+        "os.wait()\nassert found.is_file(), 'a forked process took it away'\n"
+    )
+    subprocess.run([sys.executable, "-c", code], env=os.environ | {"TMPDIR": str(tmp_path)}, check=True, timeout=120)
+    assert list(tmp_path.iterdir()) == []

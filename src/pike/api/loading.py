@@ -6,8 +6,11 @@ while it is used. Importing it runs its code: only do this with a file that you 
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import importlib.util
+import os
+import shutil
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -74,6 +77,7 @@ def _imported(source: str) -> ModuleType:
         return known
     # Triton and torch.compile read the source of functions again: the file stays for the life of the process.
     path = Path(tempfile.mkdtemp(prefix="pike-")) / f"{name}.py"
+    atexit.register(_remove, path.parent, os.getpid())
     path.write_text(source)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -86,3 +90,9 @@ def _imported(source: str) -> ModuleType:
         del sys.modules[name]
         raise
     return module
+
+
+def _remove(folder: Path, owner: int) -> None:
+    """Remove a folder at the end of the process that made it; forked ones end before and still read it."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
