@@ -46,15 +46,10 @@ def reading(folder: Path) -> Iterator[None]:
 
 
 def _cannot_write(folder: Path, full: bool, what: str) -> str:
+    """What is wrong and what to do about the disk; how to go on is known to whoever was writing."""
     if full:
-        return (
-            f"The disk that holds run '{folder}' is full ({what}); everything written so far is kept: "
-            f"free some space, then continue with: pike resume {folder}"
-        )
-    return (
-        f"Run '{folder}' cannot be written: {what}; everything written so far is kept: "
-        f"when the disk works again, continue with: pike resume {folder}"
-    )
+        return f"The disk that holds '{folder}' is full ({what}): free some space"
+    return f"The folder '{folder}' cannot be written: {what}"
 
 
 def _code(error: sqlite3.Error) -> int | None:
