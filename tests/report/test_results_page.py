@@ -148,6 +148,21 @@ def test_the_page_of_a_small_folder(tmp_path: Path) -> None:
         assert words in page, words
 
 
+def test_recipes_stand_against_the_published_eager_of_the_same_kind_of_gpu_only(tmp_path: Path) -> None:
+    """1.2 / 12.0 counts as 1, 6.0 / 1.5 as 4, a wrong answer as 1."""
+    published = read_published(folder_of_published(tmp_path), ("level3-pike",))
+    words = "- recipes: their own times against the published times of eager, all 3 tasks, clamped: 1.59×."
+    assert words in results_page(RESULTS, published, "x")
+    (table,) = tables(RESULTS)
+    assert table.clamped_over("recipes", {"level3-pike/10_ResNet101": 24.0}.get) == pytest.approx(16.0 ** (1 / 3))
+    kept = result("10_ResNet101", RECIPES, valid(0.9), original=True)
+    (table,) = tables([kept, *RESULTS[1:]])
+    assert table.clamped_over("recipes", lambda _: 24.0) == pytest.approx((24.0 / 12.0) ** (1 / 3)), "no gain"
+    h200 = replace(PLACE, device=replace(H100, name="NVIDIA H200"))
+    elsewhere = [replace(one, provenance=h200) for one in RESULTS]
+    assert "published times of eager" not in results_page(elsewhere, published, "x")
+
+
 def test_without_results_the_page_says_so(tmp_path: Path) -> None:
     published = read_published(folder_of_published(tmp_path), ("level3-pike",))
     assert "Not measured yet." in results_page((), published, "x")

@@ -39,15 +39,21 @@ class PublishedTimes:
 
     Attributes:
         suite: whose tasks.
+        machine: the kind of device, as the file's name has it.
         about: where the figures come from, one line each.
         contenders: the columns beside eager, without their unit.
         rows: (task, times in the order of `eager` and `contenders`; a word in place of a time says what happened).
     """
 
     suite: str
+    machine: str
     about: tuple[str, ...]
     contenders: tuple[str, ...]
     rows: tuple[tuple[str, tuple[float | str, ...]], ...]
+
+    def is_of(self, device: str) -> bool:
+        """Whether a device of this name is of that kind."""
+        return self.machine.lower() in device.lower().split()
 
     def eager_ms(self, task: str) -> float | None:
         """Of the task with this stem, for example `9_ResNet18`."""
@@ -106,7 +112,9 @@ def _times(suite: str, path: Path) -> PublishedTimes:
     about, lines = _table(path)
     columns = [name for name in lines[0] if name not in ("task", _EAGER)]
     rows = tuple((line["task"], tuple(_time(line[name]) for name in [_EAGER, *columns])) for line in lines)
-    return PublishedTimes(suite, about, tuple(name.removesuffix("_ms") for name in columns), rows)
+    return PublishedTimes(
+        suite, path.stem.removeprefix(f"{suite}-"), about, tuple(name.removesuffix("_ms") for name in columns), rows
+    )
 
 
 def _time(text: str) -> float | str:

@@ -6,7 +6,7 @@ Knows arithmetic over results. Does not know files (`store`) nor how a table loo
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from pike.core.evaluation import FASTER_MARGIN, Precision
@@ -76,6 +76,20 @@ class ResultsTable:
             if id_ == task and result.evaluation and result.evaluation.timing
         ]
         return statistics.median(times) if times else None
+
+    def clamped_over(self, contender: str, eager_ms: Callable[[str], float | None]) -> float:
+        """The clamped geomean over all tasks of a contender against other times of eager than its own session's.
+
+        Args:
+            contender: its name.
+            eager_ms: of a task's id; where it is None, or the contender has no valid candidate, the task counts as 1.
+        """
+        speedups = []
+        for task in self.tasks:
+            result, eager = self.cells.get((task, contender)), eager_ms(task)
+            timed = result.evaluation.timing if result and result.evaluation and not result.original else None
+            speedups.append(eager / timed.candidate_ms if timed and eager is not None else None)
+        return clamped_geomean(speedups)
 
 
 def tables(results: Iterable[Result], members: Iterable[str] = ()) -> tuple[ResultsTable, ...]:

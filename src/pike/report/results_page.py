@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pike.core import figures
 from pike.core.evaluation import Evaluation
 from pike.core.results import ContenderKind, Result
-from pike.report.published import Published
+from pike.report.published import Published, PublishedTimes
 from pike.report.results import Column, ResultsTable, certainly_slower, stem_of, tables
 
 _PEER = "compile:max-autotune"
@@ -35,7 +35,8 @@ _READING = """How to read it:
 - *Recipes ahead*: how many times as long as the recipes' candidates the contender's take, in milliseconds: the
   geometric mean over the tasks where both are valid (so many stand in brackets). A speedup over eager also says how
   fast the host launches eager's many small kernels, which differs up to two times between machines of one GPU;
-  contenders that were measured on different days are compared by this and by the times beside their speedups.
+  contenders that were measured on different days are compared by this and by the times beside their speedups. For the
+  same reason recipes' times stand against eager's as published on the same kind of GPU, whose host launches faster.
 - *Build* is the time from the import of a candidate to its first answers, the median over tasks, waits for the device
   excluded."""
 
@@ -85,7 +86,7 @@ def _suite(suite: str, found: Sequence[ResultsTable], published: Published) -> I
     for table in found:
         yield f"### {suite} on {table.device}, precision {table.precision.value}"
         yield _summary(table)
-        yield from _notes(table)
+        yield from _notes(table, published.times_of(suite))
         yield _tasks(table, published)
         yield from _failures(table)
     yield from _published_geomeans(suite, published)
@@ -113,7 +114,7 @@ def _column(column: Column, tasks: int) -> list[str]:
     ]
 
 
-def _notes(table: ResultsTable) -> Iterator[str]:
+def _notes(table: ResultsTable, times: PublishedTimes | None) -> Iterator[str]:
     lines = []
     for column in table.columns:
         lines += [f"- {column.contender.name}, *not measured*: {_safe(reason)}" for reason in column.missing]
@@ -124,6 +125,12 @@ def _notes(table: ResultsTable) -> Iterator[str]:
                 all_counted = figures.times(column.clamped ** (column.tried / count))
                 words += f"; clamped, with 1 for each of the others, {all_counted}"
             lines.append(f"{words}.")
+        if column.contender.kind is ContenderKind.RECIPES and times and times.is_of(table.device):
+            other = table.clamped_over(column.contender.name, lambda task: times.eager_ms(stem_of(task)))
+            lines.append(
+                f"- {column.contender.name}: their own times against the published times of eager, all {count} tasks, "
+                f"clamped: {figures.times(other)}."
+            )
     if lines:
         yield "\n".join(lines)
 
