@@ -37,6 +37,7 @@ from suite_jobs import Cell, LintJob, RecipesJob, WinnerJob, blank_for, explorat
 from pike.api.opponents import tasks_named
 from pike.core.config import EngineConfig, RunConfig
 from pike.core.device import DeviceFacts
+from pike.core.errors import UserError
 from pike.core.evaluation import Effort, EvaluateOptions, Precision
 from pike.core.results import Provenance, Result, digest
 from pike.core.task import Task
@@ -352,4 +353,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -2,7 +2,9 @@
 
 import threading
 import time
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -127,6 +129,36 @@ def test_memory_is_found_once_nobody_else_is_at_work_and_idle_judges_have_handed
         next_in_line.join()
         idle.close()
         queued.close()
+
+
+def test_what_a_failed_evaluation_held_is_handed_back_before_it_waits_for_all_of_it(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU, two judges that found no memory each kept 30 GiB while they waited for the other's."""
+    alive, kept, waited = [], [], []
+
+    def starving(*_: object) -> Bench:
+        large = torch.zeros(8)
+        alive.append(weakref.ref(large))
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 7.66 GiB.")
+
+    @contextmanager
+    def throughout(_: Lease) -> Iterator[None]:
+        waited.append(list(kept))
+        yield
+
+    def hand_back(_: torch.device) -> None:
+        kept.append([one() for one in alive])
+
+    monkeypatch.setattr("pike.evaluate.judge.Bench", starving)
+    monkeypatch.setattr("pike.evaluate.device.hand_back_memory", hand_back)
+    monkeypatch.setattr(Lease, "throughout", throughout)
+    judge = Judge()
+    source = "class ModelNew:\n    pass\n"
+    found = judge.evaluate(EvaluationRequest(task, source, EvaluateOptions(device="cpu", sandbox="process")))
+    assert found.status is Status.INFRA_ERROR and "7.66 GiB" in found.reason
+    assert len(alive) == 2 and waited and waited[0]
+    assert all(one == [None] for one in waited[0])
 
 
 def test_a_judge_process_without_work_hands_back_a_devices_memory(

@@ -6,6 +6,7 @@ Knows which inputs are tried on a candidate and puts into words where it failed.
 
 from __future__ import annotations
 
+import math
 import random
 import secrets
 import time
@@ -18,10 +19,11 @@ from pike.evaluate.bench import Bench
 from pike.evaluate.blocks import Kept
 from pike.evaluate.child.layout import take_apart
 from pike.evaluate.child.wire import Command
-from pike.evaluate.correctness import Expected, as_float64, compare_closely, worse
+from pike.evaluate.correctness import Expected, compare_closely, worse
 from pike.evaluate.reference import Inputs
 from pike.evaluate.refusal import Refused
 from pike.evaluate.regimes import REGIMES, Regime
+from pike.evaluate.rows import in_pieces
 from pike.evaluate.runner import Runner
 
 _FINAL_SEEDS, _AUDIT_SEEDS = 2, 8
@@ -148,7 +150,7 @@ def _tests_something(expected: Expected) -> bool:
     """Whether the reference is finite and its own error small beside its values, at every allowed precision, so that a
     wrong answer would show."""
     return all(
-        _is_close(as_float64(own[index]), as_float64(answer))
+        _is_close(own[index], answer)
         for own in (expected.native, *expected.variants)
         for index, answer in enumerate(expected.answers)
         if answer.is_floating_point() or answer.is_complex()
@@ -156,6 +158,8 @@ def _tests_something(expected: Expected) -> bool:
 
 
 def _is_close(own: torch.Tensor, answer: torch.Tensor) -> bool:
-    if not bool(torch.isfinite(own).all() and torch.isfinite(answer).all()):
-        return False
-    return float(torch.linalg.vector_norm(own - answer)) <= _USELESS_SHARE * float(torch.linalg.vector_norm(answer))
+    error, scale = 0.0, 0.0
+    for one, right in in_pieces(own, answer):
+        error += float((one - right).square().sum())
+        scale += float(right.square().sum())
+    return math.sqrt(error) <= _USELESS_SHARE * math.sqrt(scale) if math.isfinite(error + scale) else False

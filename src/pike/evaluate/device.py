@@ -6,6 +6,7 @@ GPU, so only a judge process calls it.
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import platform
@@ -91,6 +92,18 @@ def release_memory(device: torch.device) -> None:
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         if unused > _MOST_UNUSED_BYTES:
             torch.cuda.empty_cache()
+
+
+def hand_back_memory(device: torch.device) -> None:
+    """Hand back all of a GPU's memory that nothing in this process needs any more."""
+    if device.type == "cuda":
+        gc.collect()  # models hold themselves in cycles
+        torch.cuda.empty_cache()
+
+
+def holds_memory(device: torch.device) -> bool:
+    """Whether torch keeps any of a GPU's memory for this process."""
+    return device.type == "cuda" and torch.cuda.memory_reserved(device) > 0
 
 
 def is_quiet(device: torch.device, patience_seconds: float = _QUIET_SECONDS) -> bool:

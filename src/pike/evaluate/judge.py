@@ -6,7 +6,6 @@ candidate. Does not know the stages of a trial (`trial`), who asks or what happe
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -55,6 +54,7 @@ class Judge:
         self._key: object = None
         self._nursery = Nursery()
         self._lease: Lease | None = None
+        self._device = torch.device("cpu")
 
     def evaluate(self, request: EvaluationRequest, on_stage: OnStage = lambda _: None) -> Evaluation:
         """The verdict on one candidate.
@@ -67,7 +67,7 @@ class Judge:
             UserError: the task or an option cannot be used.
         """
         options = request.options
-        device = devices.resolve(options.device)
+        device = self._device = devices.resolve(options.device)
         known = devices.facts(device, options.threads)
         level = choose(options.sandbox, device.type == "cuda")
         lease = self._lease = Lease(devices.machine_name(device), hush=self._nursery.stand_still)
@@ -81,6 +81,7 @@ class Judge:
             if not found.valid and self._nursery.remembered:  # it may have stumbled over what it left the last time
                 found = tried(request)
         if _ran_out_of_device_memory(found):  # which somebody else may have had
+            self.forget()  # or it would be in the way of whoever waits for all of it before us
             shorter = replace(options, timeout_seconds=min(options.timeout_seconds, _ALONE_SECONDS))
             with lease.throughout():
                 again = tried(replace(request, options=shorter))
@@ -95,6 +96,7 @@ class Judge:
         )
 
     def _tried(self, trial: Trial, request: EvaluationRequest, roofline: Roofline) -> Evaluation:
+        is_broken = False
         try:
             trial.parse()
             trial.judge(self._bench_for(request, trial.device, trial.lease), roofline)
@@ -102,9 +104,11 @@ class Judge:
             trial.refused(refused.status, refused.reason)
         except (InfraError, CudaDriverError, OSError, torch.OutOfMemoryError) as error:
             trial.refused(Status.INFRA_ERROR, f"{type(error).__name__}: {error}")
-            self.forget()
+            is_broken = True
         finally:
             trial.close()
+        if is_broken:
+            self.forget()  # only now: an error that is being handled keeps everything alive that its frames hold
         if self._bench and trial.device.type == "cuda":
             with trial.lease.shared():
                 self._bench.release_memory()
@@ -124,7 +128,7 @@ class Judge:
         Raises:
             UserError: the task or an option cannot be used.
         """
-        device = devices.resolve(options.device)
+        device = self._device = devices.resolve(options.device)
         with Lease(devices.machine_name(device)).shared():
             try:
                 found = lint(InProcess(task, device, options.precision))
@@ -139,16 +143,14 @@ class Judge:
 
     def make_room(self) -> None:
         """Between evaluations: hand back all of a device's memory if somebody waits for it."""
-        if self._bench and self._lease and self._lease.room_wanted():
-            device = self._bench.device
+        if self._lease and (self._bench or devices.holds_memory(self._device)) and self._lease.room_wanted():
             self.forget()
-            gc.collect()  # models hold themselves in cycles
-            devices.release_memory(device)
 
     def forget(self) -> None:
-        """Drop the prepared task and all processes."""
+        """Drop the prepared task and all processes, and hand back all of the device's memory."""
         self._nursery.give_up()
         self._put_away()
+        devices.hand_back_memory(self._device)
 
     def _put_away(self) -> None:
         """Drop the prepared task; the next child may well fit the next one."""

@@ -6,11 +6,10 @@ only; no candidate is involved. Does not know who asks.
 
 from __future__ import annotations
 
-import itertools
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -40,23 +39,10 @@ _CURES = {
 
 @dataclass(frozen=True, slots=True)
 class _Draw:
-    """One input, what is right for it, and what the reference returns beside it: looked at once for all answers."""
+    """One input and what is right for it."""
 
     inputs: Inputs
     expected: Expected
-    neighbours: list[list[list[torch.Tensor]]] = field(default_factory=list)
-
-    def nearby(self, subject: Subject) -> Callable[[], list[list[torch.Tensor]]]:
-        """The neighbours' answers from the first on, for one comparison."""
-        asked = itertools.count()
-
-        def look() -> list[list[torch.Tensor]]:
-            index = next(asked)
-            if index == len(self.neighbours):
-                self.neighbours.append(subject.nearby(self.inputs))
-            return self.neighbours[index]
-
-        return look
 
 
 Answer = Callable[[_Draw, _Draw], list[torch.Tensor] | None]
@@ -125,7 +111,7 @@ def _wrong(subject: Subject, draw: _Draw, outputs: list[torch.Tensor]) -> str:
         return "has another shape"
     found = compare(outputs, draw.expected, Tolerance.STRICT)
     if found.times < _FAR:
-        found = compare_closely(outputs, draw.expected, Tolerance.STRICT, draw.nearby(subject))
+        found = compare_closely(outputs, draw.expected, Tolerance.STRICT, lambda: subject.nearby(draw.inputs))
     return found.wrong
 
 
@@ -144,9 +130,9 @@ def _filled(native: torch.Tensor) -> torch.Tensor:
     flat = native.flatten()
     if not _is_real(native):
         return flat.mode().values.expand(native.shape)
-    wide = _wide(flat)
-    finite = wide[torch.isfinite(wide)]
-    return (finite.mean() if finite.numel() else wide[0]).to(native.dtype).expand(native.shape)
+    finite = torch.isfinite(flat)
+    number = _wide(flat).where(finite, 0.0).sum() / finite.sum() if bool(finite.any()) else flat[0]
+    return number.to(native.dtype).expand(native.shape)
 
 
 def _mean(this: _Draw, other: _Draw) -> list[torch.Tensor] | None:

@@ -1,20 +1,21 @@
 """How far an output lies from the right answer, as a whole and in its worst row.
 
-Knows numbers in float64 and how they group into rows. Does not know what is allowed (`correctness`).
+Knows numbers in float64, a piece of an output at a time, and how they group into rows. Does not know what is allowed
+(`correctness`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
 
 import torch
 
 LEAST_ROW = 32
 """Rows shorter than this are judged together with their neighbours: the rms of a few elements is luck."""
-_PIECE_ELEMENTS = 1 << 24
-"""So many are measured at a time: a GPU that holds a large model has no room for several copies of its output."""
+_PIECE_ELEMENTS = 1 << 22
+"""So many are looked at together: a GPU that holds a large model has no room for several copies of its output."""
 _SMALLEST_SCALE = 1e-2
 """A row of small values is measured against its own scale, but against no less than this share of the whole output's:
 rows that cancel to zero have no scale of their own."""
@@ -68,65 +69,94 @@ def row_length(shape: tuple[int, ...]) -> int:
     return max(last, 1) * math.ceil(LEAST_ROW / max(last, 1))
 
 
-def measure(output: torch.Tensor, answer: torch.Tensor, where: torch.Tensor) -> Figures:
-    """The error of `output`, over the elements that `where` selects.
+class Rows:
+    """What is known of each row of one output, added piece by piece."""
+
+    def __init__(self, length: int) -> None:
+        """Nothing yet.
+
+        Args:
+            length: elements of a row.
+        """
+        self._length = length
+        self._found: list[torch.Tensor] = []
+
+    def add(self, output: torch.Tensor, answer: torch.Tensor, where: torch.Tensor) -> None:
+        """The next rows of an output.
+
+        Args:
+            output, answer: float64, flat and equally long.
+            where: bool, equally long: what counts; both are finite there.
+        """
+        error = _cut((output - answer).abs().where(where, 0.0), self._length)
+        values = _cut(answer.abs().where(where, 0.0), self._length)
+        count = _cut(where, self._length).sum(dim=1).double()
+        own = (count, error.square().sum(dim=1), values.square().sum(dim=1), error.amax(dim=1), values.amax(dim=1))
+        self._found.append(torch.stack(own))
+
+    @property
+    def count(self) -> int:
+        """How many elements count."""
+        return sum(int(found[0].sum()) for found in self._found)
+
+    def figures(self) -> Figures:
+        """The errors."""
+        if not self.count:
+            return Figures()
+        count, errors, values, largest, peak = torch.cat(self._found, dim=1)
+        rms, scale = ((squares / count.clamp(min=1.0)).sqrt() for squares in (errors, values))
+        total = float(count.sum())
+        return Figures(
+            largest=float(largest.max()),
+            rms=math.sqrt(float(errors.sum()) / total),
+            row_rms=float(rms.max()),
+            row_largest_share=_worst_share(largest, peak, float(peak.max())),
+            row_rms_share=_worst_share(rms, scale, math.sqrt(float(values.sum()) / total)),
+        )
+
+    def scales(self) -> Figures:
+        """The values against which errors are measured: largest, rms, rms of the largest row, and 1 for both shares."""
+        if not self.count:
+            return Figures(row_largest_share=1.0, row_rms_share=1.0)
+        count, _, values, _, peak = torch.cat(self._found, dim=1)
+        rms = math.sqrt(float(values.sum()) / float(count.sum()))
+        return Figures(float(peak.max()), rms, float((values / count.clamp(min=1.0)).max().sqrt()), 1.0, 1.0)
+
+    def worst(self) -> int:
+        """Which row has the largest share of error, counted from 0."""
+        _, errors, values, _, _ = torch.cat(self._found, dim=1)
+        return int((errors / values.clamp(min=_SMALLEST_SCALE**2 * float(values.max()))).argmax())
+
+
+def in_pieces(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
+    """The same elements of tensors of one shape, flat and in float64, whole rows at a time.
 
     Args:
-        output, answer: float64, of the same shape.
-        where: bool, of the same shape; both are finite there.
+        tensors: all real, or all complex: a complex number becomes two neighbours in its row.
     """
-    if not bool(where.any()):
-        return Figures()
-    length = row_length(tuple(answer.shape))
-    pieces = zip(_pieces(output, length), _pieces(answer, length), _pieces(where, length), strict=True)
-    found = torch.cat([_of_rows(some, right, there, length) for some, right, there in pieces], dim=1)
-    count, row_rms, row_scale, row_largest, row_peak = found
-    total = int(count.sum())
-    return Figures(
-        largest=float(row_largest.max()),
-        rms=math.sqrt(float((row_rms.square() * count).sum()) / total),
-        row_rms=float(row_rms.max()),
-        row_largest_share=_worst_share(row_largest, row_peak, float(row_peak.max())),
-        row_rms_share=_worst_share(row_rms, row_scale, math.sqrt(float((row_scale.square() * count).sum()) / total)),
-    )
+    flat = [_real(tensor).reshape(-1) for tensor in tensors]
+    length = row_length(real_shape(tensors[0]))
+    step = max(_PIECE_ELEMENTS // length, 1) * length
+    for start in range(0, flat[0].numel(), step):
+        yield tuple(one[start : start + step].double() for one in flat)
 
 
-def scales(answer: torch.Tensor, where: torch.Tensor) -> Figures:
-    """The values against which errors are measured: largest, rms, rms of the largest row, and 1 for both shares."""
-    own = measure(torch.zeros_like(answer), answer, where)
-    return Figures(own.largest, own.rms, own.row_rms, 1.0, 1.0)
+def real_shape(tensor: torch.Tensor) -> tuple[int, ...]:
+    """The shape in which a tensor's numbers group into rows."""
+    shape = tuple(tensor.shape)
+    if not tensor.is_complex():
+        return shape
+    return (*shape[:-1], 2 * shape[-1]) if shape else (2,)
 
 
-def worst_row(output: torch.Tensor, answer: torch.Tensor, where: torch.Tensor) -> int:
-    """Which row has the largest share of error, counted from 0."""
-    length = row_length(tuple(answer.shape))
-    error = _rows((output - answer).abs().where(where, 0.0), length)
-    values = _rows(answer.abs().where(where, 0.0), length)
-    scale = values.square().sum(dim=1)
-    return int((error.square().sum(dim=1) / scale.clamp(min=_SMALLEST_SCALE**2 * float(scale.max()))).argmax())
+def _real(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
-def _pieces(tensor: torch.Tensor, length: int) -> tuple[torch.Tensor, ...]:
-    """Whole rows of a tensor, so many that what is computed from them takes little memory beside the tensor."""
-    return torch.split(tensor.reshape(-1), max(_PIECE_ELEMENTS // length, 1) * length)
-
-
-def _of_rows(output: torch.Tensor, answer: torch.Tensor, where: torch.Tensor, length: int) -> torch.Tensor:
-    """(5, rows): how many elements count, rms of error and of values, largest error and largest value."""
-    error = _rows((output - answer).abs().where(where, 0.0), length)
-    values = _rows(answer.abs().where(where, 0.0), length)
-    count = _rows(where, length).sum(dim=1).clamp(min=1)
-    return torch.stack([count.double(), _rms(error, count), _rms(values, count), error.amax(dim=1), values.amax(dim=1)])
-
-
-def _rows(tensor: torch.Tensor, length: int) -> torch.Tensor:
-    flat = tensor.reshape(-1)
+def _cut(flat: torch.Tensor, length: int) -> torch.Tensor:
+    """(rows, length), the last row filled up with zeros."""
     short = -flat.numel() % length
-    return torch.nn.functional.pad(flat, (0, short)).view(-1, length)
-
-
-def _rms(rows: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
-    return (rows.square().sum(dim=1) / count).sqrt()
+    return (torch.nn.functional.pad(flat, (0, short)) if short else flat).view(-1, length)
 
 
 def _worst_share(errors: torch.Tensor, of: torch.Tensor, whole: float) -> float:

@@ -186,8 +186,8 @@ class Trial:
             with standing_still(bout.runner):
                 look = bout.roofline.look(timing, bench.need, self._options.tolerance)
         with self._stage(Stage.RECHECK), self.lease.shared():
-            for kept in watch.kept:
-                bout.checks.recheck(kept)
+            while watch.kept:  # each may be a gigabyte, and regimes need room too
+                bout.checks.recheck(watch.kept.pop())
             bout.checks.after_timing(self._request.effort)
             release_memory(self.device)
         self._labels += [look.label] if look.label else []

@@ -78,8 +78,9 @@ def _serve(judge: Judge, request: dict[str, Any], channel: TextIO) -> dict[str, 
             return {"lint": encode(judge.lint(wanted.task, wanted.options))}
         return {"evaluation": encode(judge.evaluate(wanted, lambda stage: _send(channel, {"stage": stage})))}
     except UserError as error:
-        judge.forget()
-        return {"user_error": str(error)}
+        words = str(error)
+    judge.forget()  # only now: an error that is being handled keeps everything alive that its frames hold
+    return {"user_error": words}
 
 
 def _send(channel: TextIO, message: dict[str, Any]) -> None:
