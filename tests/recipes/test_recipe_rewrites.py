@@ -9,8 +9,9 @@ import pytest
 import torch
 from recipe_harness import CPU, CUDA, Case, source_task
 
-from pike.core.evaluation import EvaluateOptions
+from pike.core.evaluation import EvaluateOptions, Precision
 from pike.recipes.composition import ordered
+from pike.recipes.explored import explore
 from pike.recipes.merge_convs import merge_convs
 from pike.recipes.narrow_linears import narrow_linears
 from pike.recipes.pool_first import pool_first
@@ -138,6 +139,17 @@ ATTENTION = "self.heads = 2; self.register_buffer('mask', torch.tril(torch.ones(
 RECTIFIED = """q, k, v = x.unbind(0)
         scores = (q @ k.mT * 0.3).masked_fill(self.mask[:37, :37] == 0, float('-inf'))
         return torch.relu(scores) @ v"""
+
+
+@pytest.mark.parametrize(("precision", "comes_first"), [(Precision.HALF, False), (Precision.TF32, True)])
+def test_a_gpu_takes_rectified_attention_whole_in_16_bits(precision, comes_first):
+    """Blocks of it took longer there; a search still tries them, when something else has been measured."""
+    case = task("3, 2, 2, 37, 4", ATTENTION, RECTIFIED)
+    inputs, options = case.reference.draw(1), EvaluateOptions(precision=precision)
+    found = explore(Problem(case.reference.model, inputs.args, inputs.kwargs, CUDA, options))
+    assert "relu_attention" in found.applicable
+    assert ("relu_attention" in found.space.ideas(1)[0]) is comes_first
+    assert any("relu_attention" in names for names in found.space.ranked)
 
 
 def test_rectified_attention_skips_the_future(tmp_path):
