@@ -177,6 +177,8 @@ def test_a_disturbed_measurement_is_not_passed_off_as_sound() -> None:
     words = "in 61% of the time"
     assert words in text(*show.closing_lines(replace(RESULT, evaluation=disturbed), Path("report.html")))
     assert words in text(show.verdict_table(disturbed))
+    beside_kernels = replace(valid(2.2, 2.0), labels=("kernels-of-others",))
+    assert "Kernels of other programs" in text(show.verdict_table(beside_kernels))
 
 
 def test_the_clocks_of_a_gpu_are_shown_where_they_are_known() -> None:

@@ -7,9 +7,9 @@ from pike.core.events import Event, Judged, Stopped
 from pike.engine.progress import line_of
 
 
-def judged(contention: float, effort: Effort = Effort.SEARCH) -> Judged:
+def judged(contention: float, effort: Effort = Effort.SEARCH, *labels: str) -> Judged:
     timing = Timing(4.0, 2.0, 2.0, (1.9, 2.1), 6, 60, 0.1, contention=contention)
-    return Judged("c3", Evaluation(Status.VALID, timing=timing), effort)
+    return Judged("c3", Evaluation(Status.VALID, timing=timing, labels=labels), effort)
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,7 @@ def judged(contention: float, effort: Effort = Effort.SEARCH) -> Judged:
         (judged(0.0), "c3: 2.00x"),
         (judged(0.1, Effort.FINAL), "c3: measured again: 2.00x"),
         (judged(0.3), "c3: 2.00x, while other programs held the CPU"),
+        (judged(0.0, Effort.SEARCH, "kernels-of-others"), "c3: 2.00x, while other programs held the GPU"),
         (Judged("c3", Evaluation(Status.WRONG_OUTPUT)), "c3: wrong-output"),
         (Stopped("hours"), "asking stopped: hours"),
     ],

@@ -148,6 +148,17 @@ def test_the_page_of_a_small_folder(tmp_path: Path) -> None:
         assert words in page, words
 
 
+def test_a_time_that_others_disturbed_is_marked() -> None:
+    """By programs on the CPU, or by kernels that ran on to their end beside what was timed."""
+    calm = valid(4.0)
+    assert calm.timing is not None
+    crowded = replace(calm, timing=replace(calm.timing, contention=0.4))
+    for verdict in (replace(calm, labels=("kernels-of-others",)), crowded):
+        page = results_page([result("10_ResNet101", RECIPES, verdict)], Published(), "x")
+        assert "| 4.00× (1.50 ms, disturbed) |" in page
+    assert "ms, disturbed" not in results_page([result("10_ResNet101", RECIPES, calm)], Published(), "x")
+
+
 def test_recipes_stand_against_the_published_eager_of_the_same_kind_of_gpu_only(tmp_path: Path) -> None:
     """1.2 / 12.0 counts as 1, 6.0 / 1.5 as 4, a wrong answer as 1."""
     published = read_published(folder_of_published(tmp_path), ("level3-pike",))

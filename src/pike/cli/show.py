@@ -75,8 +75,7 @@ def runs_table(rows: Sequence[Row]) -> Table:
 
 def disturbed(evaluation: Evaluation | None) -> str:
     """A warning where other programs disturbed the measurement, else nothing."""
-    timing = evaluation.timing if evaluation else None
-    return figures.contention(timing.contention) if timing else ""
+    return figures.disturbance(evaluation) if evaluation else ""
 
 
 def trail_table(result: RunResult) -> Table:
@@ -147,8 +146,8 @@ def verdict_table(evaluation: Evaluation) -> Table:
         table.add_row("measured", f"{timing.calls} calls in {figures.plural(timing.blocks, 'block')}{dropped}")
         for number, line in enumerate(_state_lines(timing.state)):
             table.add_row("" if number else "clocks", line)
-        if disturbed := figures.contention(timing.contention):
-            table.add_row("", Text(disturbed, style="yellow"))
+        if warning := disturbed(evaluation):
+            table.add_row("", Text(warning, style="yellow"))
     if error:
         allowed = f"{figures.error(error.budget_max_abs)} and {figures.error(error.budget_rms)} allowed"
         table.add_row("error", f"{figures.error(error.max_abs)} largest, {figures.error(error.rms)} RMS; {allowed}")

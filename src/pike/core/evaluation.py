@@ -19,6 +19,9 @@ FASTER_MARGIN = 0.01
 CONTENDED = 0.10
 """Times are unreliable while other programs kept some thread waiting for a CPU for more than this share of the time."""
 
+SHARED_DEVICE = "kernels-of-others"
+"""Label of a time that was taken while other programs' kernels ran on the GPU, for longer than was waited."""
+
 FIRST_CALL = "first-call"
 """Where an evaluation tells how long a candidate's first call took, with all that was compiled in it."""
 
@@ -304,6 +307,11 @@ class Evaluation:
     def valid(self) -> bool:
         """Whether the candidate is correct and timed."""
         return self.status is Status.VALID
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether other programs held the CPU or the GPU too much for its times to be relied on."""
+        return SHARED_DEVICE in self.labels or (self.timing is not None and self.timing.disturbed)
 
     @property
     def candidate_ms(self) -> float | None:

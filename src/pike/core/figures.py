@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from pike.core.evaluation import CONTENDED
+from pike.core.evaluation import SHARED_DEVICE, Evaluation
 
 NOTHING = "–"
 """What stands where there is no figure."""
@@ -62,10 +62,13 @@ def moment(unix_seconds: float) -> str:
     return datetime.fromtimestamp(unix_seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def contention(share: float) -> str:
+def disturbance(evaluation: Evaluation) -> str:
     """A warning where other programs disturbed a measurement too much, else nothing."""
-    if share <= CONTENDED:
+    if not evaluation.disturbed:
         return ""
+    if SHARED_DEVICE in evaluation.labels:
+        return "Kernels of other programs ran on the GPU while this was measured: its times are unreliable."
+    share = evaluation.timing.contention if evaluation.timing else 0.0
     return f"Other programs held the CPU in {share:.0%} of the time while this was measured: its times are unreliable."
 
 

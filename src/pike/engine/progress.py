@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pike.core.budget import Budget, Spend
-from pike.core.evaluation import Effort, Status
+from pike.core.evaluation import SHARED_DEVICE, Effort, Status
 from pike.core.events import Admitted, Asked, Event, Judged, QueryFailed, Stopped, Told
 from pike.core.step import Role, Step
 from pike.engine.ledger import Uncertain
@@ -168,8 +168,9 @@ def line_of(event: Event) -> str:
         case Judged(candidate_id=id_, evaluation=evaluation, effort=effort):
             again = "measured again: " if effort is Effort.FINAL else ""
             verdict = f"{evaluation.speedup:.2f}x" if evaluation.speedup is not None else evaluation.status.value
-            disturbed = evaluation.timing is not None and evaluation.timing.disturbed
-            return f"{id_}: {again}{verdict}" + (", while other programs held the CPU" if disturbed else "")
+            device = "GPU" if SHARED_DEVICE in evaluation.labels else "CPU"
+            held = f", while other programs held the {device}" if evaluation.disturbed else ""
+            return f"{id_}: {again}{verdict}{held}"
         case Admitted(candidate=candidate, evaluation=evaluation):
             return f"{candidate.id}: {evaluation.speedup or 0.0:.2f}x, a seed"
         case QueryFailed(step_id=step_id, reason=reason):

@@ -18,6 +18,7 @@ import torch
 from pike.core import profile as profiles
 from pike.core.evaluation import (
     FIRST_CALL,
+    SHARED_DEVICE,
     EvaluateOptions,
     Evaluation,
     EvaluationRequest,
@@ -51,8 +52,6 @@ _MOST_SOURCE_BYTES = 1 << 20
 _WEIGHTS = {STATE_DICT: Weights.STATE_DICT, FROM_REFERENCE: Weights.FROM_REFERENCE, SEEDED: Weights.SEEDED}
 AUDITED = "audited"
 """Label of a candidate whose time was too good to be true at first, and plausible when everything was tried again."""
-SHARED_DEVICE = "kernels-of-others"
-"""Label of a time that was taken while other programs' kernels ran on the GPU, for longer than was waited."""
 OnStage = Callable[[str], None]
 
 

@@ -102,7 +102,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    names = ("ms", "times", "interval", "usd", "error", "duration", "count", "moment", "plural", "contention")
+    names = ("ms", "times", "interval", "usd", "error", "duration", "count", "moment", "plural", "disturbance")
     environment.filters.update({name: getattr(figures, name) for name in names})
     environment.filters["line_kind"] = _line_kind
     return environment

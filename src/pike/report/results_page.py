@@ -31,6 +31,8 @@ _READING = """How to read it:
 - A baseline does at each precision what a competent user would do: nothing (`same`: convolutions may use TF32, as
   PyTorch's do by default), torch's two switches for TensorFloat-32 (`tf32`), weights and inputs in float16 (`half`).
   Nothing is repaired: where 16 bits break a model, the verdict says so.
+- *Disturbed*: other programs' kernels, or programs on the CPU, ran meanwhile, and the times are not to be relied on. On
+  H200s the meter of that time also counted programs on CPUs that nothing timed ran on ([docs/log.md](log.md)).
 - *Original*: recipes that found nothing faster give the original back, so that they never lose.
 - *Recipes ahead*: how many times as long as the recipes' candidates the contender's take, in milliseconds: the
   geometric mean over the tasks where both are valid (so many stand in brackets). A speedup over eager also says how
@@ -166,7 +168,9 @@ def _cell(result: Result | None) -> str:
         return result.evaluation.status.value
     assert result.evaluation.timing is not None
     time = f"{_plain_ms(result.evaluation.timing.candidate_ms)} ms"
-    return f"{figures.times(result.speedup)} ({time}{', slower' if certainly_slower(result) else ''})"
+    remarks = [", slower"] if certainly_slower(result) else []
+    remarks += [", disturbed"] if result.evaluation.disturbed else []
+    return f"{figures.times(result.speedup)} ({time}{''.join(remarks)})"
 
 
 def _composition(table: ResultsTable, task: str) -> str:
