@@ -2,13 +2,13 @@
 
 Run `PYTHONPATH=src python3 benchmarks/judge_memory.py level3-pike/6 [--set IMAGE=112 BATCH=4] [--precision half]`. The
 candidate is the reference again, judged as a finalist. On a GPU it is what torch has allocated there, on a CPU how far
-the process grew beyond what it held before. `outputs` says how many times the bytes of one call's outputs that is:
-the judge needs several answers of that size at once, so more than some twenty of them is waste.
+the process grew beyond what it held before. `outputs` says how many times the bytes of one call's outputs that is.
 """
 
 import argparse
 import json
 import re
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -16,6 +16,7 @@ from dataclasses import replace
 import torch
 
 from pike import tasks
+from pike.core.errors import UserError
 from pike.core.evaluation import Effort, EvaluateOptions, EvaluationRequest, Precision
 from pike.core.task import Task
 from pike.evaluate import device as devices
@@ -49,10 +50,16 @@ class Watch(threading.Thread):
 
 
 def changed(task: Task, constants: list[str]) -> Task:
-    """The task with other values for constants of its module."""
+    """The task with other values for constants of its module, each `NAME=VALUE`.
+
+    Raises:
+        UserError: there is no such constant.
+    """
     source = task.source
-    for name, value in (one.split("=") for one in constants):
-        source = re.sub(rf"^{name} = .*$", f"{name} = {value}", source, flags=re.MULTILINE)
+    for name, _, value in (one.partition("=") for one in constants):
+        source, count = re.subn(rf"^{re.escape(name)} = .*$", f"{name} = {value}", source, flags=re.MULTILINE)
+        if not (count and value):
+            raise UserError(f"'{task.id}' has no constant {name} to be set; give NAME=VALUE with a name of its file")
     return replace(task, source=source)
 
 
@@ -81,6 +88,8 @@ def main() -> None:
     finally:
         watch.is_over = True
         judge.close()
+    if not outputs:
+        raise UserError(f"'{task.id}' could not be prepared: {found.reason}")
     shown = {
         stage: {"gib": round(held / 2**30, 2), "outputs": round(held / outputs[0], 1)}
         for stage, held in watch.most.items()
@@ -90,4 +99,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -126,10 +126,27 @@ def test_neighbours_are_looked_at_once_for_many_outputs():
     found = [compare_closely([output], kept, Tolerance.STRICT, look) for output in outputs]
     assert len(made) == 16 and not any(one() is not None for one in made)
     assert found == [compare_closely([output], plain, Tolerance.STRICT, look) for output in outputs]
-    with_nan = native.clone()
-    with_nan[0, 0] = math.nan
-    compare_closely([outputs[0]], Expected([answer], [with_nan], [], True, known=kept.known), Tolerance.STRICT, look)
-    assert len(made) == 16 * 4, "NaN in a wrong place needs no look"
+
+
+def test_what_neighbours_are_known_for_does_not_count_for_fewer_elements():
+    """Where the reference has no number, an output may have none either, and all figures are of the other elements."""
+    honest, native, answer = matmul()
+    spoiled = native + 4 * (native - answer).float()
+    native[0, 0] = math.nan
+    without = spoiled.clone()
+    without[0, 0] = math.nan
+    honest[0, 0] += 1.0
+    looks = []
+
+    def look() -> list[list[torch.Tensor]]:
+        looks.append(1)
+        return [[honest]]
+
+    plain = Expected([answer], [native], [], True)
+    kept = Expected([answer], [native], [], True, known=Known())
+    whole, fewer = (compare_closely([output], kept, Tolerance.STRICT, look) for output in (spoiled, without))
+    assert whole.error.budget_max_abs > 1.0 > fewer.error.budget_max_abs
+    assert fewer == compare_closely([without], plain, Tolerance.STRICT, look)
 
 
 def test_a_lucky_reference_gets_a_closer_look():
