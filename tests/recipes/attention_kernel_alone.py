@@ -4,15 +4,19 @@
 kernel over that of PyTorch's own float32, against float64, for each case. The interpreter computes products in float32
 whatever the arithmetic is (it does not know all of them), so this shows the algorithm and its addresses, not what tensor
 cores lose.
+`attention_kernel_alone.py FILE sixteen_bits`: in float16, the largest error over the largest value.
 `attention_kernel_alone.py FILE compile`: the kernel compiled down to machine code for Hopper, and the bytes of shared
 memory that it takes, for each of the default tiles.
 """
 
 import importlib.util
+import itertools
 import sys
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
+
+ARITHMETIC = ("bf16x6", "bf16x3")
 
 
 def let_loops_run():
@@ -47,31 +51,56 @@ def cases():
         yield "whole blocks and a scale", [heads(1, 1, 128, 16) for _ in range(3)], causal, (64, 64, 4, 1)
 
 
+def plain(query, key, value, causal, scale, rectified):
+    """The same by PyTorch; rectified attention is written out."""
+    if not rectified:
+        return scaled_dot_product_attention(query, key, value, None, 0.0, causal, scale=scale)
+    scores = query @ key.mT * scale
+    if causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1) == 1, float("-inf"))
+    return torch.relu(scores) @ value
+
+
 def numbers(module):
     let_loops_run()
     torch.manual_seed(0)
-    for name, (query, key, value), causal, tiles in cases():
+    for (name, tensors, causal, tiles), rectified in itertools.product(cases(), (False, True)):
+        query, key, value = tensors
         scale = 0.7 if "scale" in name else query.shape[-1] ** -0.5
         batch, count, tokens, _ = query.shape
         output = torch.full((batch, tokens, count, value.shape[-1]), float("nan")).transpose(1, 2)
-        module.attend(query, key, value, output, scale, causal, "ieee", tiles and module.AttentionTiles(*tiles))
-        exact = scaled_dot_product_attention(
-            query.double(), key.double(), value.double(), None, 0.0, causal, scale=scale
-        )
-        own = scaled_dot_product_attention(query, key, value, None, 0.0, causal, scale=scale)
+        cut = tiles and module.AttentionTiles(*tiles)
+        module.attend(query, key, value, output, scale, causal, "ieee", cut, rectified)
+        exact = plain(query.double(), key.double(), value.double(), causal, scale, rectified)
+        own = plain(query, key, value, causal, scale, rectified)
         errors = [float((found.double() - exact).abs().max()) for found in (output, own)]
-        print(f"{name}{', causal' if causal else ''}: {errors[0] / errors[1]}")
+        words = [name, *(["causal"] if causal else []), *(["rectified"] if rectified else [])]
+        print(f"{', '.join(words)}: {errors[0] / errors[1]}")
 
 
-def compiled(module, size, arithmetic, causal):
+def sixteen_bits(module):
+    """What has 16 bits: the largest error in terms of the largest value."""
+    let_loops_run()
+    torch.manual_seed(0)
+    for rectified in (False, True):
+        given = [heads(1, 2, 130, 24).half() for _ in range(3)]
+        output = torch.full_like(given[2], float("nan"))
+        module.attend(*given, output, 0.2, True, "ieee", module.AttentionTiles(64, 32, 4, 1), rectified)
+        exact = plain(*(tensor.double() for tensor in given), True, 0.2, rectified)
+        print(
+            f"{'rectified' if rectified else 'softmax'}: {float((output.double() - exact).abs().max() / exact.abs().max())}"
+        )
+
+
+def compiled(module, size, arithmetic, causal, rectified=False, number="fp32"):
     """The kernel for heads of one size, compiled for Hopper as a launch with aligned tensors would."""
     import triton
     from triton.backends.compiler import GPUTarget
 
     tiles = module.attention_tiles(size, arithmetic)[0]
     program = module.attention_program()
-    fixed = module.fixed_parameters(size, size, 1000, causal, arithmetic, tiles)
-    types = dict.fromkeys(program.arg_names, "i32") | dict.fromkeys(("query", "key", "value", "output"), "*fp32")
+    fixed = module.fixed_parameters(size, size, 1000, causal, rectified, arithmetic, tiles)
+    types = dict.fromkeys(program.arg_names, "i32") | dict.fromkeys(("query", "key", "value", "output"), f"*{number}")
     types |= {f"{name}_steps": ("i32",) * 3 for name in ("query", "key", "value", "output")} | {"scale": "fp32"}
     types |= dict.fromkeys(fixed, "constexpr")
     places = {name: place for place, name in enumerate(program.arg_names)}
@@ -88,12 +117,12 @@ def compiled(module, size, arithmetic, causal):
 
 
 def compile_all(module):
-    for size in (32, 64, 96, 128):
-        for arithmetic in ("bf16x6", "bf16x3"):
-            for causal in (False, True):
-                kernel = compiled(module, size, arithmetic, causal)
-                assert "wgmma.mma_async" in kernel.asm["ptx"], "Hopper's own products"
-                print(f"{size}, {arithmetic}{', causal' if causal else ''}: {kernel.metadata.shared}")
+    wanted = [(*way, False, "fp32") for way in itertools.product((32, 64, 96, 128), ARITHMETIC, (False, True))]
+    wanted += [(64, arithmetic, True, True, "fp32") for arithmetic in ARITHMETIC] + [(64, "bf16x3", True, True, "fp16")]
+    for way in wanted:
+        kernel = compiled(module, *way)
+        assert "wgmma.mma_async" in kernel.asm["ptx"], "Hopper's own products"
+        print(f"{way}: {kernel.metadata.shared}")
 
 
 def main():
@@ -101,7 +130,7 @@ def main():
     module = importlib.util.module_from_spec(spec)
     sys.modules["under_test"] = module
     spec.loader.exec_module(module)
-    {"numbers": numbers, "compile": compile_all}[sys.argv[2]](module)
+    {"numbers": numbers, "sixteen_bits": sixteen_bits, "compile": compile_all}[sys.argv[2]](module)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`float32_attention`: which attention it takes, what it leaves, and that its kernel computes attention.
+"""`float32_attention` and the kernel: which attention they take, what they leave, and that attention is computed.
 
 The kernel runs under Triton's interpreter and is compiled for Hopper, both without a GPU and where Triton is installed.
 """
@@ -20,8 +20,9 @@ from recipe_harness import CPU, CUDA, HALF, Case, source_task
 
 from pike.core.device import DeviceFacts
 from pike.core.evaluation import EvaluateOptions, Precision
-from pike.recipes import attention_kernel
+from pike.recipes import attention_kernel, attention_operator, relu_attention
 from pike.recipes import float32_attention as recipe
+from pike.recipes.precision import run_inside
 from pike.recipes.recipe import Problem
 
 SAME = EvaluateOptions(precision=Precision.SAME)
@@ -152,15 +153,16 @@ def test_the_output_lies_in_memory_as_what_follows_wants_it(small_attention: Non
     assert kernels(rewritten(case))[0].args[5] is False
 
 
+@pytest.mark.parametrize("rectified", [False, True])
 @pytest.mark.parametrize("turned", [False, True])
-def test_what_is_said_of_the_operator_without_data_is_true(turned: bool) -> None:
-    recipe.define_attention()
-    recipe.define_attention()
+def test_what_is_said_of_the_operator_without_data_is_true(turned: bool, rectified: bool) -> None:
+    attention_operator.define_attention()
+    attention_operator.define_attention()
     query, key, value = torch.randn(2, 3, 70, 16), torch.randn(2, 3, 90, 16), torch.randn(2, 3, 90, 24)
-    args = (query, key, value, 0.25, False, turned, "bf16x6")
-    result = torch.ops.pike_attention.float32(*args)
+    args = (query, key, value, 0.25, False, turned, rectified, "bf16x6")
+    result = torch.ops.pike_attention.attend(*args)
     assert result.transpose(1, 2).is_contiguous() is turned
-    torch.library.opcheck(torch.ops.pike_attention.float32.default, args)
+    torch.library.opcheck(torch.ops.pike_attention.attend.default, args)
 
 
 def test_a_device_with_less_room_takes_smaller_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,6 +187,58 @@ def test_a_device_with_less_room_takes_smaller_tiles(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Program, "room", 16)
     with pytest.raises(OutOfResources):
         attention_kernel.attend(*tensors, 0.1, False, "bf16x6")
+
+
+RECTIFIED = """scores = (q @ k.mT * 0.25).masked_fill(torch.ones(96, 96).tril() == 0, float("-inf"))
+        return torch.relu(scores) @ v"""
+
+SHORT_RECTIFIED = """q, k, v = (y[:, :, :32] for y in (q, k, v))
+        scores = (q @ k.mT).masked_fill(torch.ones(32, 32).tril() == 0, float("-inf"))
+        return (torch.relu(scores) @ v).repeat(1, 1, 3, 1)"""
+
+
+def test_rectified_attention_becomes_the_kernel_on_a_gpu() -> None:
+    case = case_of(RECTIFIED)
+    for facts, options, way in (
+        (CUDA, SAME, "bf16x6"),
+        (CUDA, HALF, "bf16x3"),
+        (CPU, SAME, "blocks"),
+        (replace(CUDA, capability="7.5"), SAME, "blocks"),
+        (replace(CUDA, versions=()), TF32, "blocks"),
+    ):
+        found = problem(case, facts, options)
+        assert relu_attention.RECIPE.declines(found) == ""
+        assert relu_attention.how(found) == (way,)
+        gain = relu_attention.RECIPE.gain(found)
+        assert (gain > 0) is (way != "blocks" or options is not HALF), "blocks lost in 16 bits"
+    inputs = case.reference.draw(4)
+    graph = relu_attention.relu_attention(case.reference.model, inputs.args, {}, ("bf16x6",))
+    (kernel,) = kernels(graph)
+    assert kernel.args[3:] == (0.25, True, True, True, "bf16x6"), "scale, causal, turned, rectified"
+    assert "matmul" not in graph.code
+    with torch.no_grad():
+        assert torch.allclose(graph(*inputs.args), case.reference.model(*inputs.args), atol=2e-6)
+
+
+def test_rectified_attention_that_does_not_fit_the_kernel_goes_in_blocks() -> None:
+    case = case_of(SHORT_RECTIFIED)
+    assert relu_attention.how(problem(case)) == ("blocks",)
+    inputs = case.reference.draw(4)
+    graph = relu_attention.relu_attention(case.reference.model, inputs.args, {}, ("bf16x6",))
+    assert not kernels(graph)
+    with torch.no_grad():
+        assert torch.allclose(graph(*inputs.args), case.reference.model(*inputs.args), atol=2e-6)
+
+
+def test_rectified_attention_in_16_bits_is_still_the_kernel() -> None:
+    case = case_of(RECTIFIED)
+    proposal = case.compose("relu_attention", "half", facts=CUDA, options=HALF)
+    assert "relu_attention(model, args, kwargs, keep=('bf16x3',))" in proposal.source
+    inputs = case.reference.draw(4)
+    graph = relu_attention.relu_attention(case.reference.model, inputs.args, {}, ("bf16x3",))
+    inside = run_inside(graph, inputs.args, {}, torch.float16, ("fragile",))
+    (kernel,) = kernels(inside)
+    assert {source.meta["val"].dtype for source in kernel.all_input_nodes} == {torch.float16}
 
 
 def candidate(case: Case, *names: str, options: EvaluateOptions = SAME) -> str:
@@ -212,7 +266,7 @@ def test_the_candidate_works_beside_a_compiler_and_knows_its_arithmetic(small_at
 
 
 def alone(file: Path, what: str) -> dict[str, float]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TRITON_INTERPRET": str(int(what == "numbers"))}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TRITON_INTERPRET": str(int(what != "compile"))}
     command = [sys.executable, str(ALONE), str(file), what]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
@@ -224,7 +278,7 @@ def alone(file: Path, what: str) -> dict[str, float]:
 def test_the_kernel_computes_attention() -> None:
     """Under the interpreter, whose products are float32: the algorithm is shown, not what tensor cores lose."""
     found = alone(Path(attention_kernel.__file__), "numbers")
-    assert len(found) == 8
+    assert len(found) == 16
     assert all(error < 2 for error in found.values()), found
 
 
@@ -233,8 +287,15 @@ def test_a_candidates_copy_of_the_kernel_computes_attention(small_attention: Non
     file = tmp_path / "candidate.py"
     file.write_text(candidate(case_of(FORMS["plain"]), "float32_attention"))
     found = alone(file, "numbers")
-    assert len(found) == 8
+    assert len(found) == 16
     assert all(error < 2 for error in found.values()), found
+
+
+@needs_triton
+def test_the_kernel_computes_attention_of_16_bits() -> None:
+    found = alone(Path(attention_kernel.__file__), "sixteen_bits")
+    assert len(found) == 2
+    assert all(1e-5 < error < 2e-3 for error in found.values()), found
 
 
 @needs_triton
@@ -243,5 +304,5 @@ def test_a_candidates_copy_of_the_kernel_fits_a_hopper_gpu(small_attention: None
     file = tmp_path / "candidate.py"
     file.write_text(candidate(case_of(FORMS["plain"]), "float32_attention"))
     found = alone(file, "compile")
-    assert len(found) == 16
+    assert len(found) == 19
     assert all(shared <= 227 * 1024 for shared in found.values()), found

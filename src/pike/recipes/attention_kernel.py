@@ -1,12 +1,13 @@
-"""Attention of float32 tensors on tensor cores, as a Triton kernel that keeps no scores.
+"""Attention on tensor cores, as a Triton kernel that keeps no scores.
 
 Knows Triton, the kernel and its tiles. A program takes a block of queries of one head through all its keys, block by
 block, and keeps what a softmax over the keys so far would give (Milakov and Gimelshein 2018, arXiv:1805.02867; Dao et
-al. 2022, arXiv:2205.14135). How factors become what tensor cores multiply is a parameter, the arithmetic: "bf16x6"
-splits each into three bfloat16 numbers and keeps float32's bits, "bf16x3" into two and keeps 16; "tf32" takes 11 bits
-of each and "tf32x3" splits into two of those, and both were slower or less exact wherever measured (docs/log.md).
-Does not know graphs, nor which arithmetic is allowed. Imports Triton only when a kernel is wanted, and nothing of PIKE,
-because it is copied into candidates.
+al. 2022, arXiv:2205.14135), or only adds up where scores are rectified (Wortsman et al. 2023, arXiv:2309.08586). How
+float32 factors become what tensor cores multiply is a parameter, the arithmetic: "bf16x6" splits each into three
+bfloat16 numbers and keeps float32's bits, "bf16x3" into two and keeps 16; "tf32" takes 11 bits of each and "tf32x3"
+splits into two of those, and both were slower or less exact wherever measured (docs/log.md). 16-bit factors are
+multiplied as they are. Does not know graphs, nor which arithmetic is allowed. Imports Triton only when a kernel is
+wanted, and nothing of PIKE, because it is copied into candidates.
 """
 
 from __future__ import annotations
@@ -68,11 +69,15 @@ def attend_block(
     VALUE_PADDED: constexpr,
     CAUSAL: constexpr,
     TAIL: constexpr,
+    RECTIFIED: constexpr,
     ROWS: constexpr,
     COLUMNS: constexpr,
     ARITHMETIC: constexpr,
 ):
-    """The program of one block of queries; strides count elements, `scale` takes scores to powers of two."""
+    """The program of one block of queries; strides count elements.
+
+    `scale` takes scores to what is rectified, or to powers of two.
+    """
     blocks = tile_language.cdiv(queries, ROWS)
     pair = (tile_language.program_id(0) // blocks).to(tile_language.int64)
     batch = pair // heads
@@ -91,7 +96,9 @@ def attend_block(
     output += batch * output_steps[0] + head * output_steps[1] + start.to(tile_language.int64) * output_steps[2]
 
     inside = (seen[:, None] < queries) & (inner[None, :] < SIZE)
-    asked = tile_language.load(query + rows[:, None] * query_steps[2] + inner[None, :], mask=inside, other=0.0) * scale
+    asked = tile_language.load(query + rows[:, None] * query_steps[2] + inner[None, :], mask=inside, other=0.0)
+    if not RECTIFIED:
+        asked = (asked * scale).to(query.dtype.element_ty)
     largest = tile_language.full([ROWS], float("-inf"), tile_language.float32)
     total = tile_language.zeros([ROWS], tile_language.float32)
     result = tile_language.zeros([ROWS, VALUE_PADDED], tile_language.float32)
@@ -108,18 +115,24 @@ def attend_block(
             if tail:
                 visible = (here[None, :] < keys) & (seen[:, None] >= here[None, :]) if CAUSAL else here[None, :] < keys
                 scores = tile_language.where(visible, scores, float("-inf"))
-            higher = tile_language.maximum(largest, tile_language.max(scores, 1))
-            weights = tile_language.exp2(scores - higher[:, None])
-            shrink = tile_language.exp2(largest - higher)
+            if RECTIFIED:
+                weights = tile_language.where(scores < 0.0, 0.0, scores * scale)  # what is no number stays so
+            else:
+                higher = tile_language.maximum(largest, tile_language.max(scores, 1))
+                weights = tile_language.exp2(scores - higher[:, None])
+                shrink = tile_language.exp2(largest - higher)
+                total = total * shrink + tile_language.sum(weights, 1)
+                result *= shrink[:, None]
+                largest = higher
             near = (here[:, None] < keys) & (outer[None, :] < VALUE_SIZE) if tail else outer[None, :] < VALUE_SIZE
             place = value + begin * value_steps[2] + columns[:, None] * value_steps[2] + outer[None, :]
             part = tile_language.load(place, mask=near, other=0.0)
-            total = total * shrink + tile_language.sum(weights, 1)
-            result = result * shrink[:, None] + tile_language.dot(weights, part, input_precision=ARITHMETIC)
-            largest = higher
+            result += tile_language.dot(weights.to(part.dtype), part, input_precision=ARITHMETIC)
+    if not RECTIFIED:
+        result /= total[:, None]
     inside = (seen[:, None] < queries) & (outer[None, :] < VALUE_SIZE)
     place = output + rows[:, None] * output_steps[2] + outer[None, :]
-    tile_language.store(place, result / total[:, None], mask=inside)
+    tile_language.store(place, result, mask=inside)
 
 
 @functools.cache
@@ -140,11 +153,13 @@ def attend(
     causal: bool,
     arithmetic: str,
     tiles: AttentionTiles | None = None,
+    rectified: bool = False,
 ) -> None:
     """Write the attention of queries to keys into `output`, on the device they are on.
 
     Args:
-        query: (batch, heads, queries, size), float32, neighbours in memory along its last axis, as all others.
+        query: (batch, heads, queries, size), float32 or 16 bits as all others, neighbours in memory along its last
+            axis as all others.
         key: (batch, heads, keys, size).
         value: (batch, heads, keys, value size).
         output: (batch, heads, queries, value size).
@@ -152,6 +167,7 @@ def attend(
         causal: whether query i sees keys 0 to i only.
         arithmetic: what Triton calls an input precision: "bf16x6", "bf16x3", "tf32x3" or "tf32".
         tiles: other tiles than `attention_tiles` gives, of which the first is taken that the device has room for.
+        rectified: whether scores below zero count as zero, and no softmax is taken.
 
     Raises:
         triton.OutOfResources: it has room for none of them.
@@ -163,8 +179,8 @@ def attend(
     choices = (tiles,) if tiles else attention_tiles(max(size, width), arithmetic)
     for chosen in choices:
         launch = attention_program()[(-(-queries // chosen.rows) * batch * heads,)]
-        fixed = fixed_parameters(size, width, keys, causal, arithmetic, chosen)
-        amounts = (heads, queries, keys, scale * math.log2(math.e))
+        fixed = fixed_parameters(size, width, keys, causal, rectified, arithmetic, chosen)
+        amounts = (heads, queries, keys, scale if rectified else scale * math.log2(math.e))
         try:
             launch(*tensors, *steps, *amounts, **fixed, num_warps=chosen.warps, num_stages=chosen.stages)
             return
@@ -174,7 +190,7 @@ def attend(
 
 
 def fixed_parameters(
-    size: int, width: int, keys: int, causal: bool, arithmetic: str, tiles: AttentionTiles
+    size: int, width: int, keys: int, causal: bool, rectified: bool, arithmetic: str, tiles: AttentionTiles
 ) -> dict[str, Any]:
     """What the kernel is compiled for, by the names of its parameters.
 
@@ -183,6 +199,7 @@ def fixed_parameters(
         width: numbers in a value.
         keys: how many there are.
         causal: whether query i sees keys 0 to i only.
+        rectified: whether there is no softmax.
         arithmetic: of the products.
         tiles: how the work is cut.
     """
@@ -193,6 +210,7 @@ def fixed_parameters(
         "VALUE_PADDED": padded_size(width),
         "CAUSAL": causal,
         "TAIL": causal or keys % tiles.columns != 0,
+        "RECTIFIED": rectified,
         "ROWS": tiles.rows,
         "COLUMNS": tiles.columns,
         "ARITHMETIC": arithmetic,

@@ -1,9 +1,10 @@
-"""Causal attention that rectifies its scores instead of normalising them, in blocks of queries.
+"""Causal attention that rectifies its scores instead of normalising them, without scores of the future.
 
 Knows the graph: scores, a product of queries and keys with positive constant scales, blocked above the diagonal,
-through a ReLU (Wortsman et al. 2023, arXiv:2309.08586), times the values. A blocked score is zero after the ReLU, so a
-block of queries needs only the keys up to its last one: about half of the products, and blocks of scores that stay in
-the cache. Exact but for the order of sums. Does not know softmax (`sdpa`), which needs all scores of a row at once.
+through a ReLU (Wortsman et al. 2023, arXiv:2309.08586), times the values. A blocked score is zero after the ReLU, so
+about half of the products are not needed. On a GPU a kernel of its own keeps no scores at all; elsewhere each block of
+queries is multiplied with the keys up to its last one, and its scores stay in the cache. Exact but for the order of
+sums. Does not know the kernel (`attention_operator`) nor softmax (`sdpa`), which needs all scores of a row at once.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from pike.core.evaluation import Precision
+from pike.recipes.attention_operator import arithmetic_of, attention_before, fits_kernel, no_kernel
 from pike.recipes.graph import (
     add_tensor,
     call_before,
@@ -31,6 +33,8 @@ BLOCKS = 8
 """Blocks of queries: with more, each product becomes too small for what is saved."""
 LEAST_TOKENS = 16
 """Fewer queries than this in a block do not pay."""
+IN_BLOCKS = "blocks"
+"""In `keep`: by PyTorch's products of blocks; else it names the arithmetic of the kernel (`attention_kernel`)."""
 
 
 class Rectified(NamedTuple):
@@ -43,18 +47,43 @@ class Rectified(NamedTuple):
     output: torch.fx.Node
 
 
-def relu_attention(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.fx.GraphModule:
-    """Replace every causal attention with a ReLU by blocks of it."""
+def relu_attention(
+    model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], keep: tuple[str, ...] = (IN_BLOCKS,)
+) -> torch.fx.GraphModule:
+    """Replace every causal attention with a ReLU.
+
+    Args:
+        model: the model, or its graph.
+        args: positional arguments of one call.
+        kwargs: keyword arguments of one call.
+        keep: `IN_BLOCKS`, or the arithmetic of the kernel, which takes what fits it.
+    """
     graph = capture_graph(model, args, kwargs)
     for relu in nodes_calling(graph, "relu"):
         found = match_rectified(graph, relu, varying_nodes(graph))
-        if found is not None:
-            replace_rectified(graph, found)
+        if found is not None and keep[0] != IN_BLOCKS and has_kernel(found):
+            replace_by_kernel(found, keep[0])
+        elif found is not None:
+            replace_by_blocks(graph, found)
     finish_edit(graph)
     return graph
 
 
-def replace_rectified(graph: torch.fx.GraphModule, found: Rectified) -> None:
+def has_kernel(found: Rectified) -> bool:
+    """Whether the kernel is good at attention of this shape."""
+    query, key, value = example_of(found.query), example_of(found.key_transposed).mT, example_of(found.value)
+    return fits_kernel(query.shape, key.shape, value.shape)
+
+
+def replace_by_kernel(found: Rectified, arithmetic: str) -> None:
+    """Put a call of the kernel in front of the last product and have its users read that."""
+    end = found.output
+    key = call_before(end, torch.ops.aten.transpose.int, found.key_transposed, -2, -1)
+    result = attention_before(end, (found.query, key, found.value), found.scale, True, True, arithmetic)
+    end.replace_all_uses_with(result)
+
+
+def replace_by_blocks(graph: torch.fx.GraphModule, found: Rectified) -> None:
     """Put blocks in front of the last product and have its users read them, joined."""
     aten, end = torch.ops.aten, found.output
     tokens = example_of(end).shape[-2]
@@ -111,30 +140,43 @@ def is_future(blocked: torch.Tensor, size: int) -> bool:
 
 
 def declines(problem: Problem) -> str:
-    """Declines where there is no causal attention with a ReLU, or it is too short for blocks."""
+    """Declines where there is no causal attention with a ReLU, or it is too short."""
     if problem.graph is None:
         return needs_graph(problem)
-    varying = varying_nodes(problem.graph)
-    found = [match_rectified(problem.graph, node, varying) for node in nodes_calling(problem.graph, "relu")]
-    if any(one and example_of(one.output).shape[-2] > LEAST_TOKENS for one in found):
+    if any(example_of(found.output).shape[-2] > LEAST_TOKENS for found in all_rectified(problem.graph)):
         return ""
     return "no causal attention with a ReLU in place of the softmax"
 
 
+def all_rectified(graph: torch.fx.GraphModule) -> list[Rectified]:
+    """Every attention of a graph that is rectified."""
+    varying = varying_nodes(graph)
+    found = [match_rectified(graph, node, varying) for node in nodes_calling(graph, "relu")]
+    return [one for one in found if one is not None]
+
+
+def how(problem: Problem) -> tuple[str, ...]:
+    """By the kernel where the device has one and some of the attention fits it, else in blocks."""
+    assert problem.graph is not None
+    by_kernel = not no_kernel(problem) and any(map(has_kernel, all_rectified(problem.graph)))
+    return (arithmetic_of(problem),) if by_kernel else (IN_BLOCKS,)
+
+
 def slower_in_half(problem: Problem) -> float:
     """In 16 bits products of all scores took 0.7 to 0.9 times as long as blocks of them (docs/log.md, on an H100)."""
-    is_half = problem.facts.is_cuda and problem.options.precision is Precision.HALF
-    return -0.7 if is_half else 0.0
+    in_half = problem.facts.is_cuda and problem.options.precision is Precision.HALF
+    return -0.7 if in_half and problem.graph is not None and how(problem) == (IN_BLOCKS,) else 0.0
 
 
 RECIPE = Recipe(
     "relu_attention",
-    "causal attention with a ReLU in blocks of queries that skip the future",
+    "causal attention with a ReLU that skips the future",
     Stage.REWRITE,
     relu_attention,
     declines,
     prior_cpu=0.4,
     prior_cuda=0.4,
     suits=slower_in_half,
-    blamed_for=("blocked_",),
+    blamed_for=("blocked_", "pike_attention", "attend_block", "OutOfResources"),
+    adapt=how,
 )
