@@ -1,5 +1,6 @@
 """When a candidate is tried a second time."""
 
+import gc
 import threading
 import time
 import weakref
@@ -19,6 +20,7 @@ from pike.evaluate.client import JudgeClient
 from pike.evaluate.judge import Judge
 from pike.evaluate.lease import Lease
 from pike.evaluate.processes import descendants_of
+from pike.evaluate.reference import Inputs
 from pike.evaluate.trial import Trial
 
 STARVED = Evaluation(Status.RESOURCE_LIMIT, "OutOfMemoryError: CUDA out of memory. Tried to allocate 32.00 MiB.")
@@ -159,6 +161,34 @@ def test_what_a_failed_evaluation_held_is_handed_back_before_it_waits_for_all_of
     assert found.status is Status.INFRA_ERROR and "7.66 GiB" in found.reason
     assert len(alive) == 2 and waited and waited[0]
     assert all(one == [None] for one in waited[0])
+
+
+def test_inputs_are_gone_when_they_are_used_without_the_garbage_collector(
+    task: Task, monkeypatch: pytest.MonkeyPatch, rewrite: Callable[..., str]
+) -> None:
+    """On a GPU a judge held 50 GiB: the collector, which counts objects and not bytes, had no reason to run."""
+    drawn: list[weakref.ref[torch.Tensor]] = []
+    most = []
+    draw = Bench.draw
+
+    def watched(bench: Bench, seed: int) -> Inputs:
+        inputs = draw(bench, seed)
+        drawn.append(weakref.ref(inputs.args[0]))
+        most.append(sum(one() is not None for one in drawn))
+        return inputs
+
+    monkeypatch.setattr(Bench, "draw", watched)
+    options = EvaluateOptions(device="cpu", sandbox="process", threads=1, max_timing_seconds=0.4, correctness_seeds=2)
+    judge = Judge()
+    gc.collect()
+    gc.disable()
+    try:
+        assert judge.evaluate(EvaluationRequest(task, rewrite(), options)).status is Status.VALID
+    finally:
+        gc.enable()
+        judge.close()
+    assert len(drawn) > 50
+    assert max(most) <= 3, "two outputs at once are checked on two inputs"
 
 
 def test_a_judge_process_without_work_hands_back_a_devices_memory(

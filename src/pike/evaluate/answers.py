@@ -50,10 +50,10 @@ class Answers:
             torch.OutOfMemoryError: there is no memory for one of them, and others are at work.
         """
         self.device = device
-        self._attempt = _Attempt(device, example, alone)
-        self._float64 = self._exact(model)
+        attempt = _Attempt(device, example, alone)
+        self._float64 = attempt.exact(model)
         self.exact = self._float64 is not None
-        self._variants = self._reduced(model, precision)
+        self._variants = attempt.reduced(model, precision)
 
     def expected(self, inputs: Inputs, native: list[torch.Tensor]) -> Expected:
         """What a call on `inputs` must return, given what the native reference returned."""
@@ -64,29 +64,6 @@ class Answers:
         """What the reference returns at each allowed reduced precision."""
         return [forward(inputs) for forward in self._variants]
 
-    def _exact(self, model: nn.Module) -> Forward | None:
-        """The float64 answer: from a copy, or layer by layer where one would crowd out the candidate."""
-        ways: list[Callable[[], Callable[..., Any]]] = [
-            _cast(model, torch.float64, self.device),
-            lambda: widened(model.to(self.device), torch.float64),
-        ]
-        if _bytes_at(model, torch.float64) > _MOST_COPY_BYTES:
-            ways.reverse()
-        made = (self._attempt.forward(way, torch.float64) for way in ways)
-        return next((forward for forward in made if forward is not None), None)
-
-    def _reduced(self, model: nn.Module, precision: Precision) -> list[Forward]:
-        if precision is Precision.SAME:
-            return []
-        if precision is Precision.TF32 and self.device.type == "cuda":
-            return [_with_tf32(model.to(self.device), self.device)]
-        # A CPU has no TF32; float16 has the same ten bits of mantissa.
-        kinds = [torch.float16] if precision is Precision.TF32 else [torch.float16, torch.bfloat16]
-        made = [self._attempt.forward(_cast(model, kind, self.device), kind) for kind in kinds]
-        if not any(made):
-            made.append(self._attempt.forward(_autocast(model, torch.bfloat16, self.device), None))
-        return [forward for forward in made if forward is not None]
-
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
@@ -95,6 +72,30 @@ class _Attempt:
     device: torch.device
     example: Inputs
     alone: bool
+
+    def exact(self, model: nn.Module) -> Forward | None:
+        """The float64 answer: from a copy, or layer by layer where one would crowd out the candidate."""
+        ways: list[Callable[[], Callable[..., Any]]] = [
+            _cast(model, torch.float64, self.device),
+            lambda: widened(model.to(self.device), torch.float64),
+        ]
+        if _bytes_at(model, torch.float64) > _MOST_COPY_BYTES:
+            ways.reverse()
+        made = (self.forward(way, torch.float64) for way in ways)
+        return next((forward for forward in made if forward is not None), None)
+
+    def reduced(self, model: nn.Module, precision: Precision) -> list[Forward]:
+        """The answers at each reduced precision that is allowed."""
+        if precision is Precision.SAME:
+            return []
+        if precision is Precision.TF32 and self.device.type == "cuda":
+            return [_with_tf32(model.to(self.device), self.device)]
+        # A CPU has no TF32; float16 has the same ten bits of mantissa.
+        kinds = [torch.float16] if precision is Precision.TF32 else [torch.float16, torch.bfloat16]
+        made = [self.forward(_cast(model, kind, self.device), kind) for kind in kinds]
+        if not any(made):
+            made.append(self.forward(_autocast(model, torch.bfloat16, self.device), None))
+        return [forward for forward in made if forward is not None]
 
     def forward(self, make: Callable[[], Callable[..., Any]], dtype: torch.dtype | None) -> Forward | None:
         """A forward that was seen to run once, or None where this precision is not possible for this model."""

@@ -176,7 +176,7 @@ class Runner:
 
     def snapshots(self) -> list[torch.Tensor]:
         """Private copies of what the last hand-over left in the output region (uint8), one for each input."""
-        return list(torch.split(self._taken.clone(), self._outputs.nbytes))
+        return [part.clone() for part in torch.split(self._taken, self._outputs.nbytes)]  # one kept keeps no other
 
     def outputs(self, snapshot: torch.Tensor | None = None) -> list[torch.Tensor]:
         """The output tensors of the last hand-over's first input, or of an earlier snapshot."""

@@ -60,20 +60,25 @@ class ContractBroken(Exception):
 def take_apart(value: Any) -> tuple[list[torch.Tensor], Any]:
     """The tensors in `value`, depth first, and the structure with a `Slot` in place of each."""
     tensors: list[torch.Tensor] = []
+    return tensors, _structure_of(value, tensors)
 
-    def walk(node: Any) -> Any:
-        if isinstance(node, torch.Tensor):
-            tensors.append(node)
-            return Slot(len(tensors) - 1)
-        if isinstance(node, Mapping):
-            return {key: walk(item) for key, item in node.items()}
-        if isinstance(node, list):
-            return [walk(item) for item in node]
-        if isinstance(node, tuple):
-            return tuple(walk(item) for item in node)
-        return node
 
-    return tensors, walk(value)
+def _structure_of(value: Any, tensors: list[torch.Tensor]) -> Any:
+    """The structure of `value`, whose tensors are appended to the list.
+
+    Not a function inside the other: one that calls itself there is a cycle, which keeps a call's tensors on the device
+    until the garbage collector happens to run.
+    """
+    if isinstance(value, torch.Tensor):
+        tensors.append(value)
+        return Slot(len(tensors) - 1)
+    if isinstance(value, Mapping):
+        return {key: _structure_of(item, tensors) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_structure_of(item, tensors) for item in value]
+    if isinstance(value, tuple):
+        return tuple(_structure_of(item, tensors) for item in value)
+    return value
 
 
 def put_together(structure: Any, tensors: list[torch.Tensor]) -> Any:
