@@ -90,6 +90,13 @@ async def test_what_another_attempt_can_help_is_transient_and_was_sent_once(clie
     assert caught.value.transient
 
 
+async def test_a_page_in_place_of_an_answer_names_what_to_look_at(client, ask):
+    with FakeServer([Reply(fault=Fault.NOT_JSON)]) as server, pytest.raises(ProviderError) as caught:
+        await client(server).complete(ask())
+    assert "cannot be read" in str(caught.value)
+    assert "proxy" in str(caught.value) and "/v1" in str(caught.value)
+
+
 @pytest.mark.parametrize(("header", "seconds"), [("7", 7.0), ("0", 0.0), (None, None), ("soon", None)])
 async def test_retry_after_is_read(client, ask, header, seconds):
     with FakeServer([Reply(status=429, retry_after=header)]) as server, pytest.raises(ProviderError) as caught:

@@ -81,7 +81,9 @@ def no_credit(target: Endpoint) -> UserError:
 def unreadable(target: Endpoint, error: Exception) -> ProviderError:
     """The provider sent something that is no answer; a broken proxy in between is the usual cause."""
     detail = f"{type(error).__name__}: {redact(str(error))}"
-    return ProviderError(f"'{target.name}' sent an answer that cannot be read ({detail})", transient=True)
+    cure = "see that no proxy answers in its place"
+    cure += " and that the address is right, which usually ends in /v1" if target.compatible else ""
+    return ProviderError(f"'{target.name}' sent an answer that cannot be read ({detail}); {cure}", transient=True)
 
 
 def _said(body: object) -> str:
