@@ -5,6 +5,7 @@ kernel over that of PyTorch's own float32, against float64, for each case. The i
 whatever the arithmetic is (it does not know all of them), so this shows the algorithm and its addresses, not what tensor
 cores lose.
 `attention_kernel_alone.py FILE sixteen_bits`: in float16, the largest error over the largest value.
+`attention_kernel_alone.py FILE not_a_number`: how many outputs are NaN only here or only in PyTorch.
 `attention_kernel_alone.py FILE compile`: the kernel compiled down to machine code for Hopper, and the bytes of shared
 memory that it takes, for each of the default tiles.
 """
@@ -80,16 +81,27 @@ def numbers(module):
 
 def sixteen_bits(module):
     """What has 16 bits: the largest error in terms of the largest value."""
+    for name, output, exact in both_kinds(module, [heads(1, 2, 130, 24).half() for _ in range(3)]):
+        print(f"{name}: {float((output.double() - exact).abs().max() / exact.abs().max())}")
+
+
+def not_a_number(module):
+    """A query and a key that are no numbers: how many outputs are numbers only here, or only in PyTorch."""
+    given = [heads(1, 2, 130, 24) for _ in range(3)]
+    given[0][0, 0, 70] = given[1][0, 1, 100] = float("nan")
+    for name, output, exact in both_kinds(module, given):
+        assert exact.isnan().any() and not exact.isnan().all()
+        print(f"{name}: {int((output.isnan() != exact.isnan()).sum())}")
+
+
+def both_kinds(module, given):
+    """Causal attention with and without a softmax, and the same in float64."""
     let_loops_run()
-    torch.manual_seed(0)
     for rectified in (False, True):
-        given = [heads(1, 2, 130, 24).half() for _ in range(3)]
-        output = torch.full_like(given[2], float("nan"))
+        output = torch.zeros_like(given[2])
         module.attend(*given, output, 0.2, True, "ieee", module.AttentionTiles(64, 32, 4, 1), rectified)
         exact = plain(*(tensor.double() for tensor in given), True, 0.2, rectified)
-        print(
-            f"{'rectified' if rectified else 'softmax'}: {float((output.double() - exact).abs().max() / exact.abs().max())}"
-        )
+        yield "rectified" if rectified else "softmax", output, exact
 
 
 def compiled(module, size, arithmetic, causal, rectified=False, number="fp32"):
@@ -130,7 +142,8 @@ def main():
     module = importlib.util.module_from_spec(spec)
     sys.modules["under_test"] = module
     spec.loader.exec_module(module)
-    {"numbers": numbers, "sixteen_bits": sixteen_bits, "compile": compile_all}[sys.argv[2]](module)
+    ways = {"numbers": numbers, "sixteen_bits": sixteen_bits, "not_a_number": not_a_number, "compile": compile_all}
+    ways[sys.argv[2]](module)
 
 
 if __name__ == "__main__":
