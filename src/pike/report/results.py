@@ -77,6 +77,10 @@ class ResultsTable:
         ]
         return statistics.median(times) if times else None
 
+    def all_counted(self, column: Column) -> float:
+        """A column's clamped geomean over all tasks of the table, with 1 for each that has no verdict."""
+        return 1.0 if column.clamped is None else float(column.clamped ** (column.tried / len(self.tasks)))
+
     def clamped_over(self, contender: str, eager_ms: Callable[[str], float | None]) -> float:
         """The clamped geomean over all tasks of a contender against other times of eager than its own session's.
 

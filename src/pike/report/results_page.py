@@ -17,7 +17,7 @@ from pike.report.results import Column, ResultsTable, certainly_slower, stem_of,
 _PEER = "compile:max-autotune"
 """The opponent that stands beside every other in the tables of tasks."""
 _REASON_CHARACTERS = 140
-_WORDS = frozenset({"contender", "task", "source", "recipes used"})
+_WORDS = frozenset({"contender", "task", "source", "recipes used", "suite", "device", "precision"})
 """Columns of words, which stand at the left."""
 
 _READING = """How to read it:
@@ -71,14 +71,57 @@ def results_page(results: Iterable[Result], published: Published, command: str, 
         _READING,
     ]
     by_suite: dict[str, list[ResultsTable]] = {}
-    for table in tables(found, members):
+    made = tables(found, members)
+    for table in made:
         by_suite.setdefault(table.suite, []).append(table)
+    parts += _glance(made, published)
     suites = dict.fromkeys([*by_suite, *(times.suite for times in published.times)])
     suites |= dict.fromkeys(line.suite for line in published.geomeans)
     for suite in suites:
         parts += _suite(suite, by_suite.get(suite, []), published)
     parts += ["## Where it was measured", *_places(found)]
     return "\n\n".join(parts) + "\n"
+
+
+def _glance(found: Sequence[ResultsTable], published: Published) -> Iterator[str]:
+    """What recipes reach everywhere, one line a table, in front of all details."""
+    head = ["suite", "device", "precision", "recipes, clamped", "verdicts", "over published eager"]
+    rows = []
+    for table in found:
+        times, named = published.times_of(table.suite), {column.contender.name: column for column in table.columns}
+        for column in table.columns:
+            if column.contender.kind is not ContenderKind.RECIPES or not column.tried:
+                continue
+            row = [table.suite, table.device, table.precision.value, figures.times(table.all_counted(column))]
+            row += [f"{column.tried} of {len(table.tasks)}", _over_published(table, column, times) or figures.NOTHING]
+            rows.append([*row, _behind(named.get(_PEER))])
+    if rows:
+        yield "## At a glance"
+        yield (
+            "Recipes, which cost no query; a task without a verdict counts as 1. The last column says how many times\n"
+            f"as long as their candidates those of `{_PEER}` take, and over how many tasks."
+        )
+        yield _markdown([*head, _PEER], rows)
+    best = {line.suite: line for line in sorted(published.geomeans, key=lambda line: line.clamped)}
+    if best:
+        yield "\n".join(
+            f"- The best that was published on {suite}, by the authors' own evaluator on their own tasks: "
+            f"{figures.times(best[suite].clamped)}, {best[suite].contender} ({best[suite].source})."
+            for suite in sorted(best)
+        )
+
+
+def _over_published(table: ResultsTable, column: Column, times: PublishedTimes | None) -> str:
+    """A column's own times against eager's as published on the same kind of GPU, empty where there are none."""
+    if times is None or not times.is_of(table.device):
+        return ""
+    return figures.times(table.clamped_over(column.contender.name, lambda task: times.eager_ms(stem_of(task))))
+
+
+def _behind(column: Column | None) -> str:
+    if column is None or column.behind is None:
+        return figures.NOTHING
+    return f"{figures.times(column.behind)} ({column.compared})"
 
 
 def _suite(suite: str, found: Sequence[ResultsTable], published: Published) -> Iterator[str]:
@@ -112,7 +155,7 @@ def _column(column: Column, tasks: int) -> list[str]:
         str(column.tried - column.valid),
         str(column.slower),
         build,
-        figures.NOTHING if column.behind is None else f"{figures.times(column.behind)} ({column.compared})",
+        _behind(column),
     ]
 
 
@@ -124,14 +167,13 @@ def _notes(table: ResultsTable, times: PublishedTimes | None) -> Iterator[str]:
         if column.clamped is not None and column.tried < count:
             words = f"- {column.contender.name}: its figures are over {column.tried} of {count} tasks"
             if column.contender.kind is ContenderKind.RECIPES:  # of others it would say less than is true
-                all_counted = figures.times(column.clamped ** (column.tried / count))
-                words += f"; clamped, with 1 for each of the others, {all_counted}"
+                words += f"; clamped, with 1 for each of the others, {figures.times(table.all_counted(column))}"
             lines.append(f"{words}.")
-        if column.contender.kind is ContenderKind.RECIPES and times and times.is_of(table.device):
-            other = table.clamped_over(column.contender.name, lambda task: times.eager_ms(stem_of(task)))
+        is_recipes = column.contender.kind is ContenderKind.RECIPES
+        if is_recipes and (other := _over_published(table, column, times)):
             lines.append(
                 f"- {column.contender.name}: their own times against the published times of eager, all {count} tasks, "
-                f"clamped: {figures.times(other)}."
+                f"clamped: {other}."
             )
     if lines:
         yield "\n".join(lines)
