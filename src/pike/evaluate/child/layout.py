@@ -7,7 +7,7 @@ devices.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,38 +60,34 @@ class ContractBroken(Exception):
 def take_apart(value: Any) -> tuple[list[torch.Tensor], Any]:
     """The tensors in `value`, depth first, and the structure with a `Slot` in place of each."""
     tensors: list[torch.Tensor] = []
-    return tensors, _structure_of(value, tensors)
 
-
-def _structure_of(value: Any, tensors: list[torch.Tensor]) -> Any:
-    """The structure of `value`, whose tensors are appended to the list.
-
-    Not a function inside the other: one that calls itself there is a cycle, which keeps a call's tensors on the device
-    until the garbage collector happens to run.
-    """
-    if isinstance(value, torch.Tensor):
-        tensors.append(value)
+    def slot(tensor: torch.Tensor) -> Slot:
+        tensors.append(tensor)
         return Slot(len(tensors) - 1)
-    if isinstance(value, Mapping):
-        return {key: _structure_of(item, tensors) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_structure_of(item, tensors) for item in value]
-    if isinstance(value, tuple):
-        return tuple(_structure_of(item, tensors) for item in value)
-    return value
+
+    return tensors, _replaced(value, torch.Tensor, slot)
 
 
 def put_together(structure: Any, tensors: list[torch.Tensor]) -> Any:
     """The value that `take_apart` took apart, over other tensors; mappings become dicts, tuples plain tuples."""
-    if isinstance(structure, Slot):
-        return tensors[structure.index]
-    if isinstance(structure, dict):
-        return {key: put_together(item, tensors) for key, item in structure.items()}
-    if isinstance(structure, list):
-        return [put_together(item, tensors) for item in structure]
-    if isinstance(structure, tuple):
-        return tuple(put_together(item, tensors) for item in structure)
-    return structure
+    return _replaced(structure, Slot, lambda slot: tensors[slot.index])
+
+
+def _replaced(value: Any, kind: type, replacement: Callable[[Any], Any]) -> Any:
+    """A structure with something else in place of each leaf of one kind.
+
+    Not a function inside another: one that calls itself there is a cycle of references, which keeps a call's tensors on
+    the device until the garbage collector happens to run.
+    """
+    if isinstance(value, kind):
+        return replacement(value)
+    if isinstance(value, Mapping):
+        return {key: _replaced(item, kind, replacement) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_replaced(item, kind, replacement) for item in value]
+    if isinstance(value, tuple):
+        return tuple(_replaced(item, kind, replacement) for item in value)
+    return value
 
 
 def layout_of(value: Any) -> Layout:
