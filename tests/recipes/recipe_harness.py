@@ -6,11 +6,14 @@ import copy
 import functools
 import importlib.util
 import itertools
+import os
+import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 from pike import tasks
@@ -29,6 +32,7 @@ CUDA = DeviceFacts(
     "cuda:0", "an H100", capability="9.0", compilers=("g++", "nvcc", "triton"), versions=(("triton", "3.6.0"),)
 )
 HALF = EvaluateOptions(precision=Precision.HALF)
+needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
 
 
 def small_task(name: str) -> Task:
@@ -116,3 +120,14 @@ def distance(got: Any, want: Any, like: Any) -> float:
         assert (mine.shape, mine.dtype, mine.stride()) == (own.shape, own.dtype, own.stride())
         worst = max(worst, float((mine.double() - exact).square().mean().sqrt()))
     return worst
+
+
+def alone(file: Path, what: str) -> dict[str, float]:
+    """What `kernels_alone.py` finds out about the kernels of a file."""
+    interpreted = str(int(not what.startswith("compile")))
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TRITON_INTERPRET": interpreted}
+    command = [sys.executable, str(Path(__file__).parent / "kernels_alone.py"), str(file), what]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    lines = (line.rpartition(": ") for line in done.stdout.splitlines())
+    return {name: float(number) for name, _, number in lines}

@@ -5,10 +5,6 @@ The kernel runs under Triton's interpreter and is compiled for Hopper, both with
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +12,7 @@ from unittest import mock
 
 import pytest
 import torch
-from recipe_harness import CPU, CUDA, HALF, Case, source_task
+from recipe_harness import CPU, CUDA, HALF, Case, alone, needs_triton, source_task
 
 from pike.core.device import DeviceFacts
 from pike.core.evaluation import EvaluateOptions, Precision
@@ -73,8 +69,6 @@ LEFT = {
     "no attention": "return q * k * v",
 }
 LEAST = "LEAST_ATTENTION = 1 << 30"
-ALONE = Path(__file__).parent / "attention_kernel_alone.py"
-needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
 
 
 @pytest.fixture
@@ -262,15 +256,6 @@ def test_the_candidate_works_beside_a_compiler_and_knows_its_arithmetic(small_at
         error, own = case.errors(built, inputs)
     assert error <= 2 * own + 5e-7
     assert called.call_count == 1, "the reference writes attention out, the operator has a CPU's"
-
-
-def alone(file: Path, what: str) -> dict[str, float]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TRITON_INTERPRET": str(int(what != "compile"))}
-    command = [sys.executable, str(ALONE), str(file), what]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
-    lines = (line.rpartition(": ") for line in done.stdout.splitlines())
-    return {name: float(number) for name, _, number in lines}
 
 
 @needs_triton

@@ -6,24 +6,18 @@ al. 2022, arXiv:2205.14135), or only adds up where scores are rectified (Wortsma
 float32 factors become what tensor cores multiply is a parameter, the arithmetic: "bf16x6" splits each into three
 bfloat16 numbers and keeps float32's bits, "bf16x3" into two and keeps 16; "tf32" takes 11 bits of each and "tf32x3"
 splits into two of those, and both were slower or less exact wherever measured (docs/log.md). 16-bit factors are
-multiplied as they are. Does not know graphs, nor which arithmetic is allowed. Imports Triton only when a kernel is
-wanted, and nothing of PIKE, because it is copied into candidates.
+multiplied as they are. Does not know graphs, nor which arithmetic is allowed. Imports nothing of PIKE but
+`triton_program`, because it is copied into candidates.
 """
 
 from __future__ import annotations
 
-import functools
-import importlib
 import math
 from typing import Any, NamedTuple, no_type_check
 
 import torch
 
-tile_language: Any = None
-"""`triton.language`, once `attention_program` has imported it; a kernel finds it among its module's names."""
-
-constexpr: Any = "constexpr"
-"""What Triton compiles a kernel for: the word by which it knows such parameters, then its own class of that name."""
+from pike.recipes.triton_program import constexpr, tile_language, triton_program
 
 LEAST_PADDED = 16
 """Tensor cores take no shorter sums."""
@@ -135,13 +129,9 @@ def attend_block(
     tile_language.store(place, result, mask=inside)
 
 
-@functools.cache
 def attention_program() -> Any:
-    """The kernel, to be launched on a grid; Triton is imported here."""
-    global tile_language, constexpr
-    tile_language = importlib.import_module("triton.language")
-    constexpr = tile_language.constexpr
-    return importlib.import_module("triton").jit(attend_block)
+    """The kernel, to be launched on a grid."""
+    return triton_program(attend_block)
 
 
 def attend(

@@ -1,44 +1,21 @@
 """The attention kernel as an operator of PyTorch, for recipes that put it into a graph.
 
-Knows where the kernel runs and pays, how it may multiply under a problem's terms, how its output should lie in memory,
-and what it computes where there is no GPU. Does not know the kernel (`attention_kernel`) nor which attention of a graph
-it replaces (`float32_attention`, `relu_attention`).
+Knows where the kernel pays, how its output should lie in memory, and what it computes where there is no GPU. Does not
+know the kernel (`attention_kernel`), where it runs (`tensor_cores`), nor which attention of a graph it replaces
+(`float32_attention`, `relu_attention`).
 """
 
 from __future__ import annotations
 
 import torch
 
-from pike.core.evaluation import Precision
 from pike.recipes.attention_kernel import attend
 from pike.recipes.graph import call_before, calls, example_of, operand
-from pike.recipes.recipe import Problem
-from pike.recipes.tf32 import no_tf32
 
 LEAST_ATTENDED = 64
 """With fewer queries or keys than this blocks are mostly empty."""
 HEAD_SIZES = range(16, 129)
 """Heads that the kernel's blocks fit; larger ones run out of registers."""
-EXACT, SHORT = "bf16x6", "bf16x3"
-"""The arithmetic of products that keep float32's bits, and of those that may keep as few as TensorFloat-32's."""
-FIRST_TRITON = (3, 6)
-"""Its compiler knows these products."""
-
-
-def no_kernel(problem: Problem) -> str:
-    """Why the kernel does not run on a problem's device, empty where it does."""
-    if no_tf32(problem):
-        return no_tf32(problem)
-    version = dict(problem.facts.versions).get("triton", "").split(".")[:2]
-    is_new = tuple(int(part) if part.isdigit() else 0 for part in version) >= FIRST_TRITON
-    if "triton" in problem.facts.compilers and is_new:
-        return ""
-    return f"the kernel needs triton {'.'.join(map(str, FIRST_TRITON))} or newer"
-
-
-def arithmetic_of(problem: Problem) -> str:
-    """How the kernel may multiply float32 numbers under a problem's terms; 16-bit ones it multiplies as they are."""
-    return EXACT if problem.options.precision is Precision.SAME else SHORT
 
 
 def fits_kernel(query: torch.Size, key: torch.Size, value: torch.Size) -> bool:

@@ -5,7 +5,7 @@ error (benchmarks/float32_attention.py, docs/log.md). Knows calls of `scaled_dot
 mask or the causal flag, no dropout, heads of ordinary sizes, enough work; attention that is written out, or masked in
 blocks, becomes such calls first, as `sdpa` and `prefix_attention` do it. A number is a sum of bfloat16 numbers: of
 three where float32 must stay float32, of two, which is still more than TensorFloat-32 has, where that is allowed. Does
-not know the kernel (`attention_kernel`) nor where it runs (`attention_operator`).
+not know the kernel (`attention_kernel`) nor where it pays (`attention_operator`).
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from typing import Any
 import torch
 
 from pike.core.evaluation import Precision
-from pike.recipes.attention_operator import EXACT, SHORT, arithmetic_of, attention_before, fits_kernel, no_kernel
+from pike.recipes.attention_operator import attention_before, fits_kernel
 from pike.recipes.graph import example_of, finish_edit, nodes_calling, operand
 from pike.recipes.narrowing import copied
 from pike.recipes.prefix_attention import prefix_attention
 from pike.recipes.recipe import Problem, Recipe, Stage, needs_graph
 from pike.recipes.rounding import operations
 from pike.recipes.sdpa import sdpa
+from pike.recipes.tensor_cores import EXACT, SHORT, arithmetic_of, no_kernel
 
 LEAST_ATTENTION = 1 << 30
 """With fewer multiplications in both products of a call there is little to gain: a guess."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from pike.core.evaluation import Precision
-from pike.recipes.attention_operator import arithmetic_of, attention_before, fits_kernel, no_kernel
+from pike.recipes.attention_operator import attention_before, fits_kernel
 from pike.recipes.graph import (
     add_tensor,
     call_before,
@@ -28,6 +28,7 @@ from pike.recipes.graph import (
 )
 from pike.recipes.recipe import Problem, Recipe, Stage, needs_graph
 from pike.recipes.sdpa import score_term
+from pike.recipes.tensor_cores import arithmetic_of, no_kernel
 
 BLOCKS = 8
 """Blocks of queries: with more, each product becomes too small for what is saved."""

@@ -1,13 +1,13 @@
-"""Run by tests in a process of its own: the attention kernel of a file, without a GPU.
+"""Run by tests in a process of its own: the kernels of a file, without a GPU.
 
-`attention_kernel_alone.py FILE numbers`, under Triton's interpreter (TRITON_INTERPRET=1): the largest error of the
-kernel over that of PyTorch's own float32, against float64, for each case. The interpreter computes products in float32
-whatever the arithmetic is (it does not know all of them), so this shows the algorithm and its addresses, not what tensor
-cores lose.
-`attention_kernel_alone.py FILE sixteen_bits`: in float16, the largest error over the largest value.
-`attention_kernel_alone.py FILE not_a_number`: how many outputs are NaN only here or only in PyTorch.
-`attention_kernel_alone.py FILE compile`: the kernel compiled down to machine code for Hopper, and the bytes of shared
-memory that it takes, for each of the default tiles.
+`kernels_alone.py FILE numbers`, under Triton's interpreter (TRITON_INTERPRET=1): the largest error of attention over that
+of PyTorch's own float32, against float64, for each case. The interpreter computes products in float32 whatever the
+arithmetic is (it does not know all of them), so this shows the algorithm and its addresses, not what tensor cores lose.
+`kernels_alone.py FILE sixteen_bits`: in float16, the largest error over the largest value.
+`kernels_alone.py FILE not_a_number`: how many outputs are NaN only here or only in PyTorch.
+`kernels_alone.py FILE compile`: attention compiled down to machine code for Hopper, and the bytes of shared memory that
+it takes, for each of the default tiles.
+`kernels_alone.py FILE convolutions` and `compile_convolutions`: the first and the last of these for convolution.
 """
 
 import importlib.util
@@ -15,9 +15,16 @@ import itertools
 import sys
 
 import torch
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import conv2d, scaled_dot_product_attention
 
 ARITHMETIC = ("bf16x6", "bf16x3")
+CONVOLUTIONS = (
+    ("few filters", (2, 3, 20, 17), 6, (1, 1), (1, 1), (0, 0), True, True),
+    ("a fire module", (2, 6, 20, 17), 128, (3, 3), (1, 1), (1, 1), True, True),
+    ("two blocks of filters, channels last", (1, 4, 9, 33), 130, (3, 3), (1, 1), (1, 1), False, False),
+    ("steps of two", (1, 3, 31, 30), 70, (3, 5), (2, 3), (1, 2), False, True),
+)
+"""Name, image, filters, kernel, stride, padding, whether there is a bias, whether a ReLU follows."""
 
 
 def let_loops_run():
@@ -104,37 +111,86 @@ def both_kinds(module, given):
         yield "rectified" if rectified else "softmax", output, exact
 
 
-def compiled(module, size, arithmetic, causal, rectified=False, number="fp32"):
-    """The kernel for heads of one size, compiled for Hopper as a launch with aligned tensors would."""
+def compiled(program, pointers, tuples, numbers, fixed, options):
+    """A kernel compiled for Hopper as a launch with aligned tensors would.
+
+    Args:
+        program: the kernel.
+        pointers: the types of its tensors, by name.
+        tuples: the lengths of its tuples of strides.
+        numbers: the types of parameters that are no `i32`.
+        fixed: what it is compiled for.
+        options: warps and stages.
+    """
     import triton
     from triton.backends.compiler import GPUTarget
 
-    tiles = module.attention_tiles(size, arithmetic)[0]
-    program = module.attention_program()
-    fixed = module.fixed_parameters(size, size, 1000, causal, rectified, arithmetic, tiles)
-    types = dict.fromkeys(program.arg_names, "i32") | dict.fromkeys(("query", "key", "value", "output"), f"*{number}")
-    types |= {f"{name}_steps": ("i32",) * 3 for name in ("query", "key", "value", "output")} | {"scale": "fp32"}
-    types |= dict.fromkeys(fixed, "constexpr")
+    types = dict.fromkeys(program.arg_names, "i32") | pointers | numbers | dict.fromkeys(fixed, "constexpr")
+    types |= {name: ("i32",) * length for name, length in tuples.items()}
     places = {name: place for place, name in enumerate(program.arg_names)}
-    aligned = [(places[name],) for name in ("query", "key", "value", "output")]
-    aligned += [(places[name], axis) for name in places if name.endswith("_steps") for axis in range(3)]
+    aligned = [(places[name],) for name in pointers]
+    aligned += [(places[name], axis) for name, length in tuples.items() for axis in range(length)]
     source = triton.compiler.ASTSource(
         program,
         types,
         {(places[name],): value for name, value in fixed.items()},
         {place: [["tt.divisibility", 16]] for place in aligned},
     )
-    options = {"num_warps": tiles.warps, "num_stages": tiles.stages}
-    return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+    kernel = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+    assert "wgmma.mma_async" in kernel.asm["ptx"], "Hopper's own products"
+    return kernel
+
+
+def compiled_attention(module, size, arithmetic, causal, rectified=False, number="fp32"):
+    """Attention for heads of one size."""
+    tiles = module.attention_tiles(size, arithmetic)[0]
+    fixed = module.fixed_parameters(size, size, 1000, causal, rectified, arithmetic, tiles)
+    tensors = ("query", "key", "value", "output")
+    return compiled(
+        module.attention_program(),
+        dict.fromkeys(tensors, f"*{number}"),
+        {f"{name}_steps": 3 for name in tensors},
+        {"scale": "fp32"},
+        fixed,
+        {"num_warps": tiles.warps, "num_stages": tiles.stages},
+    )
 
 
 def compile_all(module):
     wanted = [(*way, False, "fp32") for way in itertools.product((32, 64, 96, 128), ARITHMETIC, (False, True))]
     wanted += [(64, arithmetic, True, True, "fp32") for arithmetic in ARITHMETIC] + [(64, "bf16x3", True, True, "fp16")]
     for way in wanted:
-        kernel = compiled(module, *way)
-        assert "wgmma.mma_async" in kernel.asm["ptx"], "Hopper's own products"
-        print(f"{way}: {kernel.metadata.shared}")
+        print(f"{way}: {compiled_attention(module, *way).metadata.shared}")
+
+
+def convolutions(module):
+    """The largest error over that of PyTorch's own float32, against float64."""
+    torch.manual_seed(0)
+    for name, shape, filters, kernel, stride, padding, has_bias, rectified in CONVOLUTIONS:
+        image, weight = torch.randn(shape), torch.randn(filters, shape[1], *kernel)
+        if "channels last" in name:
+            image = image.to(memory_format=torch.channels_last)
+        bias = torch.randn(filters) if has_bias else None
+        wide = [None if one is None else one.double() for one in (image, weight, bias)]
+        exact, own = conv2d(*wide, stride, padding), conv2d(image, weight, bias, stride, padding)
+        if rectified:
+            exact, own = torch.relu(exact), torch.relu(own)
+        output = torch.full(own.shape, float("nan"))
+        module.convolve(image, weight, bias, output, module.Steps(stride, padding), rectified, "ieee")
+        errors = [float((found.double() - exact).abs().max()) for found in (output, own)]
+        print(f"{name}: {errors[0] / errors[1]}")
+
+
+def compile_convolutions(module):
+    for name, shape, filters, kernel, stride, padding, has_bias, rectified in CONVOLUTIONS:
+        weight = torch.zeros(max(filters, 64), shape[1], *kernel)  # fewer do not use Hopper's own products
+        for arithmetic in ARITHMETIC:
+            steps = module.Steps(stride, padding)
+            fixed = module.conv_parameters(weight, has_bias, steps, rectified, arithmetic)
+            pointers = dict.fromkeys(("image", "weight", "bias", "output"), "*fp32")
+            options = {"num_warps": module.CONV_WARPS}
+            made = compiled(module.convolution_program(), pointers, {"image_steps": 4}, {}, fixed, options)
+            print(f"{name}, {arithmetic}: {made.metadata.shared}")
 
 
 def main():
@@ -142,7 +198,8 @@ def main():
     module = importlib.util.module_from_spec(spec)
     sys.modules["under_test"] = module
     spec.loader.exec_module(module)
-    ways = {"numbers": numbers, "sixteen_bits": sixteen_bits, "not_a_number": not_a_number, "compile": compile_all}
+    ways = {way.__name__: way for way in (numbers, sixteen_bits, not_a_number, convolutions, compile_convolutions)}
+    ways["compile"] = compile_all
     ways[sys.argv[2]](module)
 
 

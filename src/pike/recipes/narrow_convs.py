@@ -1,0 +1,186 @@
+"""Convolutions of few input channels to large maps by a kernel of their own that writes each map once.
+
+Such a convolution does little arithmetic and waits for memory: PyTorch writes its result, reads it again to rectify it
+and writes it once more. Knows the graph: constant filters, no groups, few products for each output, a ReLU that
+follows. A candidate with it stays in float32, because in 16 bits the map would have to be converted in one more pass.
+Does not know the kernel (`convolution_kernel`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from pike.recipes.convolution_kernel import Steps, convolve
+from pike.recipes.graph import (
+    call_before,
+    calls,
+    capture_graph,
+    example_of,
+    finish_edit,
+    nodes_calling,
+    operand,
+    tensor_at,
+)
+from pike.recipes.recipe import Problem, Recipe, Stage, needs_graph
+from pike.recipes.tensor_cores import arithmetic_of, no_kernel
+
+MOST_TAPS = 64
+"""Products for one output: with more, arithmetic takes longer than writing."""
+LEAST_NUMBERS = 1 << 22
+"""In smaller maps, of 16 MiB, there is little to gain: a guess."""
+SAVED_SHARE = 0.5
+"""The share of what is written to such maps that need not be: a guess."""
+
+
+def narrow_convs(
+    model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], keep: tuple[str, ...] = ("bf16x6",)
+) -> torch.fx.GraphModule:
+    """Replace every convolution of few channels to a large map, with the ReLU behind it, by one kernel.
+
+    Args:
+        model: the model, or its graph.
+        args: positional arguments of one call.
+        kwargs: keyword arguments of one call.
+        keep: the arithmetic of the products, one name (`convolution_kernel`).
+    """
+    graph = capture_graph(model, args, kwargs)
+    define_convolution()
+    for conv in narrow_convolutions(graph):
+        end = relu_behind(conv) or conv
+        stride, padding = conv_pair(operand(conv, 3), 1), conv_pair(operand(conv, 4), 0)
+        inputs = [operand(conv, index) for index in range(3)]
+        terms = (*inputs, stride, padding, end is not conv, keep[0])
+        result = call_before(end, torch.ops.pike_convolution.narrow.default, *terms)
+        end.replace_all_uses_with(result)
+    finish_edit(graph)
+    return graph
+
+
+def narrow_convolutions(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    """The convolutions that the kernel can take and that write enough."""
+    return [conv for conv in nodes_calling(graph, "conv2d") if is_narrow(graph, conv)]
+
+
+def is_narrow(graph: torch.fx.GraphModule, conv: torch.fx.Node) -> bool:
+    """Whether one convolution has constant filters, neither groups nor dilation, few taps and a large float32 map."""
+    weight, example = tensor_at(graph, operand(conv, 1)), example_of(conv)
+    if weight is None or example.dtype != torch.float32 or example.dim() != 4 or example.is_complex():
+        return False
+    if (
+        isinstance(operand(conv, 4), str)
+        or conv_pair(operand(conv, 5), 1) != [1, 1]
+        or operand(conv, 6) not in (None, 1)
+    ):
+        return False
+    return bool(weight[0].numel() <= MOST_TAPS and example.numel() >= LEAST_NUMBERS)
+
+
+def conv_pair(given: Any, otherwise: int) -> list[int]:
+    """Two numbers of a convolution, down and across."""
+    values = [otherwise] if given is None else list(given) if isinstance(given, list | tuple) else [given]
+    return [int(values[0]), int(values[-1])]
+
+
+def relu_behind(conv: torch.fx.Node) -> torch.fx.Node | None:
+    """The ReLU that alone reads a convolution."""
+    users = list(conv.users)
+    return users[0] if len(users) == 1 and calls(users[0], "relu") else None
+
+
+def run_convolution(
+    image: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    stride: list[int],
+    padding: list[int],
+    rectified: bool,
+    arithmetic: str,
+) -> torch.Tensor:
+    """The convolution by the kernel; by PyTorch where there is no GPU.
+
+    Args:
+        image: (batch, channels, height, width), float32, in any layout.
+        weight: (filters, channels, kernel height, kernel width).
+        bias: (filters,), or None.
+        stride: down and across.
+        padding: with zeros, down and across.
+        rectified: whether a ReLU follows.
+        arithmetic: of the products (`convolution_kernel`).
+
+    Returns:
+        (batch, filters, out height, out width), contiguous.
+    """
+    output = empty_convolution(image, weight, bias, stride, padding, rectified, arithmetic)
+    if not image.is_cuda:
+        plain = functional.conv2d(image, weight, bias, stride, padding)
+        return output.copy_(torch.relu(plain) if rectified else plain)
+    steps = Steps((stride[0], stride[1]), (padding[0], padding[1]))
+    with torch.cuda.device(image.device):
+        convolve(image, weight.contiguous(), bias, output, steps, rectified, arithmetic)
+    return output
+
+
+def empty_convolution(
+    image: torch.Tensor,
+    weight: torch.Tensor,
+    _bias: torch.Tensor | None,
+    stride: list[int],
+    padding: list[int],
+    _rectified: bool,
+    _arithmetic: str,
+) -> torch.Tensor:
+    """What `run_convolution` returns, without data."""
+    sizes = [
+        (image.shape[axis + 2] + 2 * padding[axis] - weight.shape[axis + 2]) // stride[axis] + 1 for axis in range(2)
+    ]
+    return image.new_empty(image.shape[0], weight.shape[0], *sizes)
+
+
+def define_convolution() -> None:
+    """Make `run_convolution` an operator, so that compilers leave it alone; once in a process."""
+    if hasattr(torch.ops.pike_convolution, "narrow"):
+        return
+    tensors, terms = "Tensor image, Tensor weight, Tensor? bias", "int[] stride, int[] padding, bool rectified"
+    torch.library.define("pike_convolution::narrow", f"({tensors}, {terms}, str arithmetic) -> Tensor")
+    torch.library.impl("pike_convolution::narrow", "CompositeExplicitAutograd", run_convolution)
+    torch.library.register_fake("pike_convolution::narrow", empty_convolution)
+
+
+def declines(problem: Problem) -> str:
+    """Declines where the kernel does not run, and without a convolution of few channels to a large map."""
+    if no_kernel(problem):
+        return no_kernel(problem)
+    if problem.graph is None:
+        return needs_graph(problem)
+    return "" if narrow_convolutions(problem.graph) else "no convolution of few channels writes a large map"
+
+
+def share_of_maps(problem: Problem) -> float:
+    """What to expect as log speedup, by the share of these maps in all that the model writes."""
+    if problem.graph is None:
+        return 0.0
+    ours = {end for conv in narrow_convolutions(problem.graph) for end in (conv, relu_behind(conv))}
+    numbers = {node: example_of(node).numel() for node in problem.graph.graph.nodes if _writes(node)}
+    share = sum(count for node, count in numbers.items() if node in ours) / max(sum(numbers.values()), 1)
+    return -math.log(1.0 - SAVED_SHARE * share)
+
+
+def _writes(node: torch.fx.Node) -> bool:
+    return node.op == "call_function" and isinstance(example_of(node), torch.Tensor)
+
+
+RECIPE = Recipe(
+    "narrow_convs",
+    "convolutions of few channels to large maps as one kernel with what follows, in float32",
+    Stage.REWRITE,
+    narrow_convs,
+    declines,
+    excludes=frozenset({"half", "bf16", "autocast_half", "autocast_bf16"}),
+    suits=share_of_maps,
+    blamed_for=("pike_convolution", "convolve_block", "OutOfResources"),
+    adapt=lambda problem: (arithmetic_of(problem),),
+)
