@@ -68,15 +68,11 @@ def narrow_convolutions(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:
 def is_narrow(graph: torch.fx.GraphModule, conv: torch.fx.Node) -> bool:
     """Whether one convolution has constant filters, neither groups nor dilation, few taps and a large float32 map."""
     weight, example = tensor_at(graph, operand(conv, 1)), example_of(conv)
-    if weight is None or example.dtype != torch.float32 or example.dim() != 4 or example.is_complex():
+    if weight is None or example.dtype != torch.float32 or example.dim() != 4:
         return False
-    if (
-        isinstance(operand(conv, 4), str)
-        or conv_pair(operand(conv, 5), 1) != [1, 1]
-        or operand(conv, 6) not in (None, 1)
-    ):
-        return False
-    return bool(weight[0].numel() <= MOST_TAPS and example.numel() >= LEAST_NUMBERS)
+    alone = conv_pair(operand(conv, 5), 1) == [1, 1] and operand(conv, 6) in (None, 1)
+    by_numbers = not isinstance(operand(conv, 4), str)
+    return alone and by_numbers and weight[0].numel() <= MOST_TAPS and example.numel() >= LEAST_NUMBERS
 
 
 def conv_pair(given: Any, otherwise: int) -> list[int]:
