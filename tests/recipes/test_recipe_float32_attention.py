@@ -186,6 +186,9 @@ def test_a_device_with_less_room_takes_smaller_tiles(monkeypatch: pytest.MonkeyP
 RECTIFIED = """scores = (q @ k.mT * 0.25).masked_fill(torch.ones(96, 96).tril() == 0, float("-inf"))
         return torch.relu(scores) @ v"""
 
+LONG_RECTIFIED = """q, k, v = (y.double() for y in (q, k, v))
+        scores = (q @ k.mT).masked_fill(torch.ones(96, 96).tril() == 0, float("-inf"))
+        return (torch.relu(scores) @ v).float()"""
 SHORT_RECTIFIED = """q, k, v = (y[:, :, :32] for y in (q, k, v))
         scores = (q @ k.mT).masked_fill(torch.ones(32, 32).tril() == 0, float("-inf"))
         return (torch.relu(scores) @ v).repeat(1, 1, 3, 1)"""
@@ -213,8 +216,10 @@ def test_rectified_attention_becomes_the_kernel_on_a_gpu() -> None:
         assert torch.allclose(graph(*inputs.args), case.reference.model(*inputs.args), atol=2e-6)
 
 
-def test_rectified_attention_that_does_not_fit_the_kernel_goes_in_blocks() -> None:
-    case = case_of(SHORT_RECTIFIED)
+@pytest.mark.parametrize("body", [SHORT_RECTIFIED, LONG_RECTIFIED], ids=["short", "float64"])
+def test_rectified_attention_that_does_not_fit_the_kernel_goes_in_blocks(body: str) -> None:
+    case = case_of(body)
+    assert relu_attention.RECIPE.declines(problem(case)) == ""
     assert relu_attention.how(problem(case)) == ("blocks",)
     inputs = case.reference.draw(4)
     graph = relu_attention.relu_attention(case.reference.model, inputs.args, {}, ("bf16x6",))

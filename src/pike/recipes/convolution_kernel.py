@@ -106,6 +106,9 @@ def convolve(
         steps: stride and padding.
         rectified: whether a ReLU follows.
         arithmetic: what Triton calls an input precision: "bf16x6" or "bf16x3".
+
+    Raises:
+        triton.OutOfResources: the device has too little shared memory for a block.
     """
     places = output.shape[2] * output.shape[3]
     fixed = conv_parameters(weight, bias is not None, steps, rectified, arithmetic)

@@ -71,9 +71,11 @@ def relu_attention(
 
 
 def has_kernel(found: Rectified) -> bool:
-    """Whether the kernel is good at attention of this shape."""
+    """Whether the kernel is good at attention of this shape, and has the bits for it: it sums up in float32."""
     query, key, value = example_of(found.query), example_of(found.key_transposed).mT, example_of(found.value)
-    return fits_kernel(query.shape, key.shape, value.shape)
+    dtypes = {query.dtype, key.dtype, value.dtype}
+    short_enough = dtypes in ({torch.float32}, {torch.float16}, {torch.bfloat16})
+    return short_enough and fits_kernel(query.shape, key.shape, value.shape)
 
 
 def replace_by_kernel(found: Rectified, arithmetic: str) -> None:
