@@ -10,7 +10,6 @@ medians of CUDA events. Kernels are compiled ahead by other processes, into Trit
 import argparse
 import itertools
 import json
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, wait
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import torch
+from event_clock import errors, milliseconds
 from torch.nn.functional import scaled_dot_product_attention
 
 from pike.recipes import attention_kernel
@@ -69,21 +69,6 @@ PROCESSES = 12
 JUDGED_HEADS, JUDGED_QUERIES = 8, 512
 
 
-def milliseconds(work: Callable[[], object]) -> float:
-    """The median of some calls, fewer where they are slow; the first is not timed."""
-    times: list[float] = []
-    for _ in range(12):
-        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        work()
-        stop.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(stop))
-        if sum(times) > 120 and len(times) > 3:
-            break
-    return statistics.median(times[1:])
-
-
 def tensors(shape: Shape, device: str) -> list[torch.Tensor]:
     """Queries, keys and values as a model's projections leave them, and room for the output."""
     torch.manual_seed(0)
@@ -127,12 +112,6 @@ def truth(given: list[torch.Tensor], shape: Shape) -> torch.Tensor:
     return scores.softmax(-1) @ value
 
 
-def errors(answer: torch.Tensor, right: torch.Tensor) -> dict[str, float]:
-    """The largest and the rms error over the rms of the truth."""
-    apart, scale = judged(answer).double() - right, right.square().mean().sqrt()
-    return {"largest": float(apart.abs().max() / scale), "rms": float(apart.square().mean().sqrt() / scale)}
-
-
 class Notes:
     """The lines of the results, in a file and on the screen; times with the share of the work that is seen."""
 
@@ -169,7 +148,7 @@ def measure(notes: Notes, shape: Shape, way: Way, given: list[torch.Tensor], rig
         notes.add(shape, way.arithmetic, tiles=way.tiles, failed=f"{type(error).__name__}: {str(error)[:150]}")
         return
     default = way.tiles == attention_tiles(shape.size, way.arithmetic)[0]
-    notes.add(shape, way.arithmetic, tiles=way.tiles, ms=median, default=default, **errors(given[3], right))
+    notes.add(shape, way.arithmetic, tiles=way.tiles, ms=median, default=default, **errors(judged(given[3]), right))
 
 
 def references(notes: Notes, shape: Shape, given: list[torch.Tensor], right: torch.Tensor) -> None:
@@ -177,7 +156,7 @@ def references(notes: Notes, shape: Shape, given: list[torch.Tensor], right: tor
     for name, dtype in (("torch float32", torch.float32), ("torch float16", torch.float16)):
         query, key, value = (one.to(dtype) for one in given[:3])
         work = partial(scaled_dot_product_attention, query, key, value, is_causal=shape.causal)
-        notes.add(shape, name, ms=milliseconds(work), **errors(work(), right))
+        notes.add(shape, name, ms=milliseconds(work), **errors(judged(work()), right))
 
 
 def in_order() -> list[tuple[Shape, Way]]:

@@ -8,12 +8,12 @@ included.
 
 import argparse
 import json
-import statistics
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import torch
+from event_clock import errors, milliseconds
 
 from pike.recipes import split_products as recipe
 
@@ -26,26 +26,6 @@ SHAPES = (
     (1960, 1536, 384),
 )
 SUMS = (4096, 768, 512, 384, 256, 192, 128)
-
-
-def milliseconds(work: Callable[[], object]) -> float:
-    for _ in range(5):
-        work()
-    times = []
-    for _ in range(15):
-        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        work()
-        stop.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(stop))
-    return statistics.median(times)
-
-
-def errors(answer: torch.Tensor, truth: torch.Tensor) -> tuple[float, float]:
-    """The largest and the rms error over the rms of the truth."""
-    apart, scale = answer.double() - truth, truth.square().mean().sqrt()
-    return float(apart.abs().max() / scale), float(apart.square().mean().sqrt() / scale)
 
 
 def one_product(rows: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -89,10 +69,10 @@ def main() -> None:
         part = rows[:4096]
         truth = part.double() @ weight.double().t()
         for name, work in ways(weight).items():
-            largest, rms = errors(work(part), truth)
+            apart = errors(work(part), truth)
             median = milliseconds(partial(work, rows))
             sizes = {"rows": count, "inputs": inputs, "outputs": outputs}
-            found = {**sizes, "way": name, "ms": median, "largest": largest, "rms": rms}
+            found = {**sizes, "way": name, "ms": median, **apart}
             print(found, flush=True)
             with out.open("a") as file:
                 file.write(json.dumps(found) + "\n")

@@ -7,7 +7,8 @@ arithmetic is (it does not know all of them), so this shows the algorithm and it
 `kernels_alone.py FILE not_a_number`: how many outputs are NaN only here or only in PyTorch.
 `kernels_alone.py FILE compile`: attention compiled down to machine code for Hopper, and the bytes of shared memory that
 it takes, for each of the default tiles.
-`kernels_alone.py FILE convolutions` and `compile_convolutions`: the first and the last of these for convolution.
+`kernels_alone.py FILE convolutions` and `compile_convolutions`, `experts` and `compile_experts`: the first and the last of
+these for convolution, and for products of rows with their expert's weights.
 """
 
 import importlib.util
@@ -25,6 +26,16 @@ CONVOLUTIONS = (
     ("steps of two", (1, 3, 31, 30), 70, (3, 5), (2, 3), (1, 2), False, True),
 )
 """Name, image, filters, kernel, stride, padding, whether there is a bias, whether a ReLU follows."""
+
+EXPERTS = (
+    ("some without rows", (0, 70, 1, 0, 130, 3), 64, 96, None, torch.float32),
+    ("the last without rows, odd sizes", (129, 40, 0), 50, 33, None, torch.float32),
+    ("few rows", (2, 0, 5, 1, 0), 128, 70, None, torch.float32),
+    ("one expert has everything", (0, 0, 200, 0), 32, 64, (64, 64, 128, 4, 2), torch.float32),
+    ("one expert", (77,), 48, 40, (16, 16, 64, 4, 1), torch.float32),
+    ("16 bits", (90, 0, 300), 100, 130, None, torch.float16),
+)
+"""Name, rows of each expert, inputs, outputs, tiles, numbers."""
 
 
 def let_loops_run():
@@ -193,12 +204,41 @@ def compile_convolutions(module):
             print(f"{name}, {arithmetic}: {made.metadata.shared}")
 
 
+def experts(module):
+    """The largest error over that of PyTorch's own products, against float64."""
+    let_loops_run()
+    torch.manual_seed(0)
+    for name, sizes, inputs, outputs, tiles, number in EXPERTS:
+        rows, weights = torch.randn(sum(sizes), inputs).to(number), torch.randn(len(sizes), outputs, inputs).to(number)
+        parts = list(zip(rows.split(sizes), weights, strict=True))
+        exact = torch.cat([part.double() @ weight.double().t() for part, weight in parts])
+        own = torch.cat([part @ weight.t() for part, weight in parts])
+        output = torch.full((sum(sizes), outputs), float("nan"), dtype=number)
+        ends = torch.tensor(sizes).cumsum(0).to(torch.int32)
+        module.multiply_experts(rows, weights, ends, output, "ieee", tiles and module.ExpertTiles(*tiles))
+        errors = [float((found.double() - exact).abs().max()) for found in (output, own)]
+        print(f"{name}: {errors[0] / errors[1]}")
+
+
+def compile_experts(module):
+    ways = [("fp32", torch.float32, arithmetic) for arithmetic in ARITHMETIC] + [("fp16", torch.float16, "bf16x6")]
+    for (number, dtype, arithmetic), tail in itertools.product(ways, (False, True)):
+        tiles = module.WIDE_EXPERT_TILES
+        weights = torch.empty(64, 1408, 2048 + tail, dtype=dtype, device="meta")
+        fixed = module.expert_parameters(weights, arithmetic, tiles)
+        pointers = dict.fromkeys(("rows", "weights", "output"), f"*{number}") | {"ends": "*i32"}
+        options = {"num_warps": tiles.warps, "num_stages": tiles.stages}
+        made = compiled(module.experts_program(), pointers, {}, {}, fixed, options)
+        print(f"{number}, {arithmetic}{', a tail' * tail}: {made.metadata.shared}")
+
+
 def main():
     spec = importlib.util.spec_from_file_location("under_test", sys.argv[1])
     module = importlib.util.module_from_spec(spec)
     sys.modules["under_test"] = module
     spec.loader.exec_module(module)
-    ways = {way.__name__: way for way in (numbers, sixteen_bits, not_a_number, convolutions, compile_convolutions)}
+    of_attention, others = (numbers, sixteen_bits, not_a_number), (convolutions, compile_convolutions)
+    ways = {way.__name__: way for way in (*of_attention, *others, experts, compile_experts)}
     ways["compile"] = compile_all
     ways[sys.argv[2]](module)
 

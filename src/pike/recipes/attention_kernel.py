@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, no_type_check
 
 import torch
 
-from pike.recipes.triton_program import constexpr, tile_language, triton_program
+from pike.recipes.triton_program import constexpr, launch_fitting, tile_language, triton_program
 
 LEAST_PADDED = 16
 """Tensor cores take no shorter sums."""
@@ -166,17 +166,14 @@ def attend(
     keys, width = value.shape[-2:]
     tensors = (query, key, value, output)
     steps = [tensor.stride()[:3] for tensor in tensors]
-    choices = (tiles,) if tiles else attention_tiles(max(size, width), arithmetic)
-    for chosen in choices:
-        launch = attention_program()[(-(-queries // chosen.rows) * batch * heads,)]
+    amounts = (heads, queries, keys, scale if rectified else scale * math.log2(math.e))
+
+    def launch(chosen: AttentionTiles) -> None:
         fixed = fixed_parameters(size, width, keys, causal, rectified, arithmetic, chosen)
-        amounts = (heads, queries, keys, scale if rectified else scale * math.log2(math.e))
-        try:
-            launch(*tensors, *steps, *amounts, **fixed, num_warps=chosen.warps, num_stages=chosen.stages)
-            return
-        except Exception as error:  # Triton's own class of it is not to be imported before a kernel is wanted
-            if type(error).__name__ != "OutOfResources" or chosen == choices[-1]:
-                raise
+        program = attention_program()[(-(-queries // chosen.rows) * batch * heads,)]
+        program(*tensors, *steps, *amounts, **fixed, num_warps=chosen.warps, num_stages=chosen.stages)
+
+    launch_fitting(launch, (tiles,) if tiles else attention_tiles(max(size, width), arithmetic))
 
 
 def fixed_parameters(

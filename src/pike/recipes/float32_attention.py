@@ -80,8 +80,8 @@ def attention_products(call: torch.fx.Node) -> int:
 
 def declines(problem: Problem) -> str:
     """Declines without Triton or TensorFloat-32 units, where 16 bits are allowed, and without large attention."""
-    if no_kernel(problem):
-        return no_kernel(problem)
+    if no_kernel(problem.facts):
+        return no_kernel(problem.facts)
     if problem.options.precision is Precision.HALF:
         return "16-bit arithmetic is allowed"
     if problem.graph is None:
@@ -95,7 +95,7 @@ def share_of_attention(problem: Problem) -> float:
         return 0.0
     graph = _as_calls(problem)
     share = 2 * sum(map(attention_products, large_attention(graph))) / max(operations(graph), 1)
-    return -math.log(1.0 - SAVED_SHARE[arithmetic_of(problem)] * min(1.0, share))
+    return -math.log(1.0 - SAVED_SHARE[arithmetic_of(problem.options.precision)] * min(1.0, share))
 
 
 def _as_calls(problem: Problem) -> torch.fx.GraphModule:
@@ -116,5 +116,5 @@ RECIPE = Recipe(
     declines,
     suits=share_of_attention,
     blamed_for=("pike_attention", "attend_block", "OutOfResources"),
-    adapt=lambda problem: (arithmetic_of(problem),),
+    adapt=lambda problem: (arithmetic_of(problem.options.precision),),
 )

@@ -148,8 +148,8 @@ def define_convolution() -> None:
 
 def declines(problem: Problem) -> str:
     """Declines where the kernel does not run, and without a convolution of few channels to a large map."""
-    if no_kernel(problem):
-        return no_kernel(problem)
+    if no_kernel(problem.facts):
+        return no_kernel(problem.facts)
     if problem.graph is None:
         return needs_graph(problem)
     return "" if narrow_convolutions(problem.graph) else "no convolution of few channels writes a large map"
@@ -178,5 +178,5 @@ RECIPE = Recipe(
     excludes=frozenset({"half", "bf16", "autocast_half", "autocast_bf16"}),
     suits=share_of_maps,
     blamed_for=("pike_convolution", "convolve_block", "OutOfResources"),
-    adapt=lambda problem: (arithmetic_of(problem),),
+    adapt=lambda problem: (arithmetic_of(problem.options.precision),),
 )

@@ -18,10 +18,12 @@ import torch
 
 from pike.core.device import DeviceFacts
 from pike.core.evaluation import EvaluateOptions
+from pike.recipes.experts_operator import kernel_calls
 from pike.recipes.graph import calls, capture_graph
 from pike.recipes.quiet import quietly
 from pike.recipes.rounding import operations
 from pike.recipes.routing import capture_experts
+from pike.recipes.tensor_cores import no_kernel
 
 MOST_OPERATIONS_HERE = 10**11
 """Models with more multiplications and additions are not called on the CPU only to see whether they are steady."""
@@ -101,7 +103,9 @@ class Problem:
         for capture in (capture_graph, capture_experts):
             try:
                 with quietly():
-                    return capture(self.model, self.args, self.kwargs), ""
+                    graph = capture(self.model, self.args, self.kwargs)
+                if not (kernel_calls(graph) and no_kernel(self.facts)):
+                    return graph, ""
             except Exception as error:  # export runs the user's forward and raises many kinds of errors
                 lines = str(error).strip().splitlines() or [type(error).__name__]
                 why = why or f"the model cannot be captured as a graph: {lines[0]}"

@@ -161,8 +161,8 @@ def all_rectified(graph: torch.fx.GraphModule) -> list[Rectified]:
 def how(problem: Problem) -> tuple[str, ...]:
     """By the kernel where the device has one and some of the attention fits it, else in blocks."""
     assert problem.graph is not None
-    by_kernel = not no_kernel(problem) and any(map(has_kernel, all_rectified(problem.graph)))
-    return (arithmetic_of(problem),) if by_kernel else (IN_BLOCKS,)
+    by_kernel = not no_kernel(problem.facts) and any(map(has_kernel, all_rectified(problem.graph)))
+    return (arithmetic_of(problem.options.precision),) if by_kernel else (IN_BLOCKS,)
 
 
 def slower_in_half(problem: Problem) -> float:

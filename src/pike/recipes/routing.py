@@ -4,7 +4,8 @@ Models with routed experts ask the host how many tokens each expert gets, or whi
 by expert, or loop over the experts and pick each one's tokens. `ManyExperts` watches the model's own code do so while
 it is captured: what an expert is given stands for rows that are not known yet, and where the experts' results meet,
 every expert's rows are computed at once, as grouped products. What is captured therefore holds for any numbers of
-tokens. Imports nothing of PIKE but the graph's functions, because it is copied into candidates.
+tokens. Does not know how such products are computed (`experts_operator`). Imports nothing of PIKE but what is copied
+into candidates, as it is itself.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from pike.recipes.experts_operator import grouped_product
 from pike.recipes.graph import add_tensor, capture_graph, finish_edit, nodes_calling
 
 ROW_BY_ROW = frozenset({"silu", "gelu", "relu", "sigmoid", "tanh", "mul", "add", "sub", "square", "to", "float"})
@@ -244,14 +246,9 @@ def grouped(rows: Any, weights: torch.Tensor, bias: torch.Tensor | None, ends: t
     """The product of each row with its expert's weights (experts, out, in), and its expert's bias (experts, out).
 
     Raises:
-        RuntimeError: PyTorch has no grouped product for these bits.
+        RuntimeError: there is no such product for these bits.
     """
-    if rows.dtype != torch.bfloat16 or weights.dtype != torch.bfloat16:
-        raise RuntimeError(f"PyTorch's grouped product takes bfloat16, and experts' rows are {rows.dtype}")
-    short = -rows.shape[1] % (16 // rows.element_size())  # rows must begin at multiples of 16 bytes
-    if short:
-        rows, weights = torch.nn.functional.pad(rows, (0, short)), torch.nn.functional.pad(weights, (0, short))
-    product: torch.Tensor = torch._grouped_mm(rows, weights.mT, offs=ends)
+    product = grouped_product(rows, weights, ends)
     if bias is None:
         return product
     owners = torch.searchsorted(ends, torch.arange(rows.shape[0], device=ends.device, dtype=ends.dtype), right=True)

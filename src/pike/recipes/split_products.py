@@ -26,7 +26,8 @@ from pike.recipes.graph import (
     tensor_at,
 )
 from pike.recipes.recipe import Problem, Recipe, Stage, needs_graph
-from pike.recipes.tf32 import no_tf32, tf32_products
+from pike.recipes.tensor_cores import no_tf32
+from pike.recipes.tf32 import tf32_products
 
 LEAST_PRODUCTS = 1 << 32
 """With fewer multiplications what is split costs more to write and read than the products gain."""
@@ -130,8 +131,8 @@ def is_large(graph: torch.fx.GraphModule, layer: torch.fx.Node) -> bool:
 
 def declines(problem: Problem) -> str:
     """Declines without TensorFloat-32 units, where fewer bits are allowed anyway, and without a large linear layer."""
-    if no_tf32(problem):
-        return no_tf32(problem)
+    if no_tf32(problem.facts):
+        return no_tf32(problem.facts)
     if problem.options.precision is not Precision.SAME:
         return "fewer bits are allowed (precision is not same)"
     if problem.graph is None:

@@ -12,6 +12,7 @@ import torch
 
 from pike.core.evaluation import Precision
 from pike.recipes.recipe import Problem, Recipe, Stage
+from pike.recipes.tensor_cores import no_tf32
 
 
 @contextlib.contextmanager
@@ -25,17 +26,10 @@ def tf32_products() -> Iterator[None]:
         torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
 
 
-def no_tf32(problem: Problem) -> str:
-    """Why the device has no units for TensorFloat-32, empty where it has."""
-    if problem.facts.is_cuda and int(problem.facts.capability.partition(".")[0] or 0) >= 8:
-        return ""
-    return "TensorFloat-32 needs an NVIDIA GPU of compute capability 8.0"
-
-
 def declines(problem: Problem) -> str:
     """Declines without a GPU of compute capability 8.0, and where float32 must stay float32."""
-    if no_tf32(problem):
-        return no_tf32(problem)
+    if no_tf32(problem.facts):
+        return no_tf32(problem.facts)
     if problem.options.precision is Precision.SAME:
         return "TensorFloat-32 is not allowed (precision is same)"
     return ""

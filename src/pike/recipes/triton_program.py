@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+Tiles = TypeVar("Tiles")
 
 tile_language: Any = None
 """`triton.language` in the module of a kernel, once `triton_program` has compiled one there."""
@@ -23,3 +25,18 @@ def triton_program(kernel: Callable[..., None]) -> Any:
     language = importlib.import_module("triton.language")
     kernel.__globals__.update(tile_language=language, constexpr=language.constexpr)
     return importlib.import_module("triton").jit(kernel)
+
+
+def launch_fitting(launch: Callable[[Tiles], None], choices: Sequence[Tiles]) -> None:
+    """Launch a kernel with the first of these tiles that the device has room for.
+
+    Raises:
+        triton.OutOfResources: it has room for none of them.
+    """
+    for chosen in choices:
+        try:
+            launch(chosen)
+            return
+        except Exception as error:  # Triton's own class of it is not to be imported before a kernel is wanted
+            if type(error).__name__ != "OutOfResources" or chosen == choices[-1]:
+                raise

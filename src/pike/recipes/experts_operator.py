@@ -1,0 +1,75 @@
+"""The kernel of experts' products as an operator of PyTorch, and PyTorch's own where it has one.
+
+Knows which numbers PyTorch multiplies for all experts at once, and what the kernel computes where there is no GPU.
+Does not know the kernel (`experts_kernel`), where it runs (`tensor_cores`), nor how experts are found (`routing`).
+"""
+
+from __future__ import annotations
+
+import torch
+
+from pike.recipes.experts_kernel import multiply_experts
+
+BY_PYTORCH = torch.bfloat16
+BY_KERNEL = (torch.float32, torch.float16)
+
+
+def grouped_product(rows: torch.Tensor, weights: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    """The product of each row with its expert's weights, without asking the host for sizes.
+
+    Args:
+        rows: (rows, inputs), sorted by expert.
+        weights: (experts, outputs, inputs).
+        ends: (experts,) int32, where each expert's rows end.
+
+    Returns:
+        (rows, outputs).
+
+    Raises:
+        RuntimeError: there is no such product for these bits.
+    """
+    if rows.dtype == weights.dtype == BY_PYTORCH:
+        short = -rows.shape[1] % (16 // rows.element_size())  # rows must begin at multiples of 16 bytes
+        if short:
+            rows, weights = torch.nn.functional.pad(rows, (0, short)), torch.nn.functional.pad(weights, (0, short))
+        product: torch.Tensor = torch._grouped_mm(rows, weights.mT, offs=ends)
+        return product
+    if rows.dtype != weights.dtype or rows.dtype not in BY_KERNEL:
+        raise RuntimeError(f"there is no product for all experts at once of {rows.dtype} and {weights.dtype}")
+    define_experts()
+    result: torch.Tensor = torch.ops.pike_experts.multiply(rows, weights, ends, "bf16x6")
+    return result
+
+
+def kernel_calls(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    """The products of a graph that the kernel computes; the last argument is the arithmetic."""
+    return [node for node in graph.graph.nodes if getattr(node.target, "namespace", "") == "pike_experts"]
+
+
+def run_products(rows: torch.Tensor, weights: torch.Tensor, ends: torch.Tensor, arithmetic: str) -> torch.Tensor:
+    """What `grouped_product` gives, by the kernel; by PyTorch, expert by expert, where there is no GPU."""
+    output = empty_products(rows, weights, ends, arithmetic)
+    if rows.is_cuda:
+        with torch.cuda.device(rows.device):
+            multiply_experts(rows.contiguous(), weights.contiguous(), ends, output, arithmetic)
+        return output
+    begin = 0
+    for weight, end in zip(weights, ends.tolist(), strict=True):
+        torch.mm(rows[begin:end], weight.t(), out=output[begin:end])
+        begin = end
+    return output
+
+
+def empty_products(rows: torch.Tensor, weights: torch.Tensor, _ends: torch.Tensor, _arithmetic: str) -> torch.Tensor:
+    """What `run_products` returns, without data."""
+    return rows.new_empty(rows.shape[0], weights.shape[1])
+
+
+def define_experts() -> None:
+    """Make `run_products` an operator, so that compilers leave it alone; once in a process."""
+    if hasattr(torch.ops.pike_experts, "multiply"):
+        return
+    given = "Tensor rows, Tensor weights, Tensor ends, str arithmetic"
+    torch.library.define("pike_experts::multiply", f"({given}) -> Tensor")
+    torch.library.impl("pike_experts::multiply", "CompositeExplicitAutograd", run_products)
+    torch.library.register_fake("pike_experts::multiply", empty_products)
