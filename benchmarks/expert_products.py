@@ -66,7 +66,7 @@ def by_pytorch(rows: torch.Tensor, weights: torch.Tensor, sizes: list[int], outp
 def ways(shape: Shape) -> list[tuple[str, ExpertTiles]]:
     """The arithmetic and the tiles to be tried."""
     kinds = ("bf16x6", "bf16x3") if shape.dtype is torch.float32 else ("ieee",)
-    first = expert_tiles(shape.rows, shape.experts)[0]
+    first = expert_tiles(torch.empty(shape.rows, 0, dtype=shape.dtype), shape.experts)[0]
     tried = dict.fromkeys((first, *(FEW if first.rows < 64 else TILES)))
     return [(kind, tiles) for tiles in tried for kind in kinds]
 

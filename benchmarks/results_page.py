@@ -17,13 +17,15 @@ from pike.store import read_results
 ROOT = Path(__file__).resolve().parent.parent
 SUITES = ("level3-pike", "level5")
 TASKS = ROOT / "src" / "pike" / "tasks" / "suites"
+OPPONENTS = ("compile", "compile:reduce-overhead", "compile:max-autotune", "cuda-graph", "tensorrt")
+"""What a whole suite is to be compared with, measured or not (names of `pike.baselines`, which needs torch)."""
 COMMAND = "python benchmarks/results_page.py"
 
 
 def page(results: Path, published: Path) -> str:
     """The page of everything in these folders."""
     members = [f"{suite}/{path.stem}" for suite in SUITES for path in (TASKS / suite).glob("[0-9]*_*.py")]
-    return results_page(read_results([results]), read_published(published, SUITES), COMMAND, members)
+    return results_page(read_results([results]), read_published(published, SUITES), COMMAND, members, OPPONENTS)
 
 
 def main() -> None:

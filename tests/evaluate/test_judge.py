@@ -133,6 +133,57 @@ def test_memory_is_found_once_nobody_else_is_at_work_and_idle_judges_have_handed
         queued.close()
 
 
+def test_memory_that_is_free_again_is_used_beside_others_one_evaluation_at_a_time(
+    task: Task, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A GPU stood idle for minutes: who had found no memory waited for a neighbour that was compiling, all others too."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("pike.evaluate.device.has_room", lambda _device: True)
+    request = EvaluationRequest(task, "", EvaluateOptions(device="cpu", sandbox="process", threads=1))
+    busy, starved, later = Judge(), [Judge(), Judge()], Judge()
+    at_work, leave = threading.Event(), threading.Event()
+    again: list[int] = []
+    most: list[int] = []
+
+    def working(*_: object) -> Evaluation:
+        at_work.set()
+        assert leave.wait(60.0)
+        return VALID
+
+    def starving_first(coming: list[Evaluation]) -> Callable[..., Evaluation]:
+        def tried(trial: Trial, *_: object) -> Evaluation:
+            if len(coming) == 1:
+                assert not trial.lease.alone
+                again.append(1)
+                time.sleep(0.2)
+                most.append(len(again))
+                again.pop()
+            return coming.pop(0)
+
+        return tried
+
+    monkeypatch.setattr(busy, "_tried", working)
+    monkeypatch.setattr(later, "_tried", lambda *_: VALID)
+    for judge in starved:
+        monkeypatch.setattr(judge, "_tried", starving_first([STARVED, VALID]))
+    neighbour = threading.Thread(target=busy.evaluate, args=(request,))
+    found: list[Evaluation] = []
+    others = [threading.Thread(target=lambda judge=judge: found.append(judge.evaluate(request))) for judge in starved]
+    neighbour.start()
+    try:
+        assert at_work.wait(60.0)
+        for thread in others:
+            thread.start()
+        for thread in others:
+            thread.join(20.0)
+        assert [one.status for one in found] == [Status.VALID] * 2, "they did not wait for the neighbour"
+        assert most == [1, 1]
+        assert later.evaluate(request).valid
+    finally:
+        leave.set()
+        neighbour.join()
+
+
 def test_what_a_failed_evaluation_held_is_handed_back_before_it_waits_for_all_of_it(
     task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:

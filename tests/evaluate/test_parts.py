@@ -270,6 +270,18 @@ def test_a_device_is_waited_for_until_a_kernel_of_nothing_takes_no_time(monkeypa
 
 
 @pytest.mark.parametrize(
+    ("taken_for", "patience", "room"), [(0, 0.0, True), (30, 60.0, True), (10**9, 0.3, False)],
+    ids=["free", "soon-free", "taken-for-good"],
+)  # fmt: skip
+def test_most_of_a_device_s_memory_is_waited_for(monkeypatch, taken_for, patience, room):
+    monkeypatch.setattr(device, "_ROOM_PAUSE_SECONDS", 0.001)
+    asked = itertools.count()
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (50 if next(asked) < taken_for else 70, 100))
+    assert device.has_room(torch.device("cuda:0"), patience) is room
+    assert not device.has_room(torch.device("cpu")), "which has no memory of its own"
+
+
+@pytest.mark.parametrize(
     ("launched", "took", "rehearsed"),
     [(0, 0, False), (1, 4, True), (9, 9.4, True), (1, 9, False), (60, 60, False)],
     ids=["the-first", "short", "launching-is-most-of-it", "the-device-is-most-of-it", "long"],

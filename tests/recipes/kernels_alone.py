@@ -223,8 +223,8 @@ def experts(module):
 def compile_experts(module):
     ways = [("fp32", torch.float32, arithmetic) for arithmetic in ARITHMETIC] + [("fp16", torch.float16, "bf16x6")]
     for (number, dtype, arithmetic), tail in itertools.product(ways, (False, True)):
-        tiles = module.WIDE_EXPERT_TILES
         weights = torch.empty(64, 1408, 2048 + tail, dtype=dtype, device="meta")
+        tiles = module.expert_tiles(weights.new_empty(49152, 0), 64)[0]
         fixed = module.expert_parameters(weights, arithmetic, tiles)
         pointers = dict.fromkeys(("rows", "weights", "output"), f"*{number}") | {"ends": "*i32"}
         options = {"num_warps": tiles.warps, "num_stages": tiles.stages}

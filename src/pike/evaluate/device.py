@@ -24,6 +24,8 @@ from pike.evaluate.environment import search_path
 from pike.evaluate.nvml import driver_version
 
 _MOST_UNUSED_BYTES = 1 << 30
+_ROOM_SECONDS, _ROOM_PAUSE_SECONDS, _ROOM_SHARE = 60.0, 0.2, 0.6
+"""How long an evaluation that found no memory waits until so much of a device's is free, and how often it asks."""
 _QUIET_SECONDS, _PROBE_PAUSE_SECONDS, _PROBES = 10.0, 0.1, 9
 _QUIET_PROBE_SECONDS = 5e-4
 """A kernel of one number takes some 20 us with the device to oneself; beside a slow kernel of another process an empty
@@ -106,6 +108,18 @@ def holds_memory(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.memory_reserved(device) > 0
 
 
+def has_room(device: torch.device, patience_seconds: float = _ROOM_SECONDS) -> bool:
+    """Wait until most of a GPU's memory is free; False where it is not when patience ends, and without a GPU."""
+    if device.type != "cuda":
+        return False
+
+    def most_is_free() -> bool:
+        free, total = torch.cuda.mem_get_info(device)
+        return free >= _ROOM_SHARE * total
+
+    return _soon(most_is_free, patience_seconds, _ROOM_PAUSE_SECONDS)
+
+
 def is_quiet(device: torch.device, patience_seconds: float = _QUIET_SECONDS) -> bool:
     """Wait until nobody else's kernels run on a GPU; False where they still do when patience ends.
 
@@ -132,11 +146,20 @@ def becomes_quiet(probe: Callable[[], float], patience_seconds: float) -> bool:
         probe: does next to nothing and returns the seconds that it took.
         patience_seconds: for how long to go on asking.
     """
+
+    def is_short() -> bool:
+        return statistics.median(probe() for _ in range(_PROBES)) <= _QUIET_PROBE_SECONDS
+
+    return _soon(is_short, patience_seconds, _PROBE_PAUSE_SECONDS)
+
+
+def _soon(is_true: Callable[[], bool], patience_seconds: float, pause_seconds: float) -> bool:
+    """Whether something is true before patience ends; it is asked at least once."""
     deadline = time.monotonic() + patience_seconds
-    while statistics.median(probe() for _ in range(_PROBES)) > _QUIET_PROBE_SECONDS:
+    while not is_true():
         if time.monotonic() > deadline:
             return False
-        time.sleep(_PROBE_PAUSE_SECONDS)
+        time.sleep(pause_seconds)
     return True
 
 

@@ -82,6 +82,12 @@ class Judge:
                 found = tried(request)
         if _ran_out_of_device_memory(found):  # which somebody else may have had
             self.forget()  # or it would be in the way of whoever waits for all of it before us
+            with lease.in_turn():
+                if devices.has_room(device):
+                    with lease.present(self.make_room):
+                        found = tried(request)
+        if _ran_out_of_device_memory(found):
+            self.forget()
             shorter = replace(options, timeout_seconds=min(options.timeout_seconds, _ALONE_SECONDS))
             with lease.throughout():
                 again = tried(replace(request, options=shorter))

@@ -3,7 +3,8 @@
 Knows file locks that hold across processes and runs on one machine and vanish with their holder. Does not know what
 is done under a lease. A waiting timer holds the gate, so later sharers queue behind it; a sharer that may take minutes
 asks now and then whether it is `wanted` elsewhere, and makes way. Making way hands nothing back that lies in the
-device's memory: whoever needs all of it waits until no evaluation is going on, and later ones queue behind it.
+device's memory: whoever needs all of it waits until no evaluation is going on, and later ones queue behind it. Whoever
+found no memory first tries again beside the others, one such evaluation at a time.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ class Lease:
         name = re.sub(r"[^A-Za-z0-9]+", "-", device)
         self._work = _Door(place / f"{name}.gate", place / f"{name}.body")
         self._room = _Door(place / f"{name}-room.gate", place / f"{name}-room.body")
+        self._turn = _Door(place / f"{name}-turn.gate", place / f"{name}-turn.body")
         self._hush = hush
         self._shared: IO[str] | None = None
         self.alone = False
@@ -115,6 +117,13 @@ class Lease:
 
         with open(self._room.body, "a") as body:
             self._take(self._room, body, fcntl.LOCK_SH, hush)
+            yield
+
+    @contextmanager
+    def in_turn(self) -> Iterator[None]:
+        """Be the only one that waits for memory, or tries again with it; nobody else at work is kept from anything."""
+        with open(self._turn.body, "a") as body:
+            self._take(self._turn, body, fcntl.LOCK_EX, self._hush)
             yield
 
     @contextmanager

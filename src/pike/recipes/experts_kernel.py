@@ -26,17 +26,20 @@ class ExpertTiles(NamedTuple):
     stages: int
 
 
-FEW_ROWS = 32
+FEW_ROWS = 16
 """Experts with no more rows than this on average wait for their weights, not for products."""
 FEW_ROWS_TILES = ExpertTiles(FEW_ROWS, 64, 256, 4, 3)
-WIDE_EXPERT_TILES = ExpertTiles(128, 128, 128, 8, 3)
+FLOAT32_TILES = ExpertTiles(128, 64, 128, 8, 3)
+SHORT_TILES = ExpertTiles(128, 128, 128, 8, 3)
+"""For 16 bits."""
 SMALL_EXPERT_TILES = ExpertTiles(64, 64, 128, 4, 2)
 """Fit a GPU with 99 KiB of shared memory for a block."""
 
 
-def expert_tiles(rows: int, experts: int) -> tuple[ExpertTiles, ...]:
-    """The tiles for so many rows of all experts together, a guess at the fastest first."""
-    return FEW_ROWS_TILES if rows <= FEW_ROWS * experts else WIDE_EXPERT_TILES, SMALL_EXPERT_TILES
+def expert_tiles(rows: torch.Tensor, experts: int) -> tuple[ExpertTiles, ...]:
+    """The tiles for the rows of all experts together, the fastest on an H100 first (benchmarks/expert_products.py)."""
+    wide = FLOAT32_TILES if rows.dtype == torch.float32 else SHORT_TILES
+    return FEW_ROWS_TILES if rows.shape[0] <= FEW_ROWS * experts else wide, SMALL_EXPERT_TILES
 
 
 @no_type_check
@@ -121,7 +124,7 @@ def multiply_experts(
         program = experts_program()[(blocks * -(-outputs // chosen.columns),)]
         program(rows, weights, ends, output, **fixed, num_warps=chosen.warps, num_stages=chosen.stages)
 
-    launch_fitting(launch, (tiles,) if tiles else expert_tiles(rows.shape[0], experts))
+    launch_fitting(launch, (tiles,) if tiles else expert_tiles(rows, experts))
 
 
 def expert_parameters(weights: torch.Tensor, arithmetic: str, tiles: ExpertTiles) -> dict[str, Any]:

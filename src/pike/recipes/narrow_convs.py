@@ -26,34 +26,27 @@ from pike.recipes.graph import (
     tensor_at,
 )
 from pike.recipes.recipe import Problem, Recipe, Stage, needs_graph
-from pike.recipes.tensor_cores import arithmetic_of, no_kernel
+from pike.recipes.tensor_cores import no_kernel
 
 MOST_TAPS = 64
 """Products for one output: with more, arithmetic takes longer than writing."""
 LEAST_NUMBERS = 1 << 22
 """In smaller maps, of 16 MiB, there is little to gain: a guess."""
+ARITHMETIC = "bf16x6"
+"""All bits of float32: writing takes longer than the products, and with fewer the answer was not within its budget."""
 SAVED_SHARE = 0.5
 """The share of what is written to such maps that need not be: a guess."""
 
 
-def narrow_convs(
-    model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], keep: tuple[str, ...] = ("bf16x6",)
-) -> torch.fx.GraphModule:
-    """Replace every convolution of few channels to a large map, with the ReLU behind it, by one kernel.
-
-    Args:
-        model: the model, or its graph.
-        args: positional arguments of one call.
-        kwargs: keyword arguments of one call.
-        keep: the arithmetic of the products, one name (`convolution_kernel`).
-    """
+def narrow_convs(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.fx.GraphModule:
+    """Replace every convolution of few channels to a large map, with the ReLU behind it, by one kernel."""
     graph = capture_graph(model, args, kwargs)
     define_convolution()
     for conv in narrow_convolutions(graph):
         end = relu_behind(conv) or conv
         stride, padding = conv_pair(operand(conv, 3), 1), conv_pair(operand(conv, 4), 0)
         inputs = [operand(conv, index) for index in range(3)]
-        terms = (*inputs, stride, padding, end is not conv, keep[0])
+        terms = (*inputs, stride, padding, end is not conv)
         result = call_before(end, torch.ops.pike_convolution.narrow.default, *terms)
         end.replace_all_uses_with(result)
     finish_edit(graph)
@@ -94,7 +87,6 @@ def run_convolution(
     stride: list[int],
     padding: list[int],
     rectified: bool,
-    arithmetic: str,
 ) -> torch.Tensor:
     """The convolution by the kernel; by PyTorch where there is no GPU.
 
@@ -105,18 +97,17 @@ def run_convolution(
         stride: down and across.
         padding: with zeros, down and across.
         rectified: whether a ReLU follows.
-        arithmetic: of the products (`convolution_kernel`).
 
     Returns:
         (batch, filters, out height, out width), contiguous.
     """
-    output = empty_convolution(image, weight, bias, stride, padding, rectified, arithmetic)
+    output = empty_convolution(image, weight, bias, stride, padding, rectified)
     if not image.is_cuda:
         plain = functional.conv2d(image, weight, bias, stride, padding)
         return output.copy_(torch.relu(plain) if rectified else plain)
     steps = Steps((stride[0], stride[1]), (padding[0], padding[1]))
     with torch.cuda.device(image.device):
-        convolve(image, weight.contiguous(), bias, output, steps, rectified, arithmetic)
+        convolve(image, weight.contiguous(), bias, output, steps, rectified, ARITHMETIC)
     return output
 
 
@@ -127,7 +118,6 @@ def empty_convolution(
     stride: list[int],
     padding: list[int],
     _rectified: bool,
-    _arithmetic: str,
 ) -> torch.Tensor:
     """What `run_convolution` returns, without data."""
     sizes = [
@@ -141,7 +131,7 @@ def define_convolution() -> None:
     if hasattr(torch.ops.pike_convolution, "narrow"):
         return
     tensors, terms = "Tensor image, Tensor weight, Tensor? bias", "int[] stride, int[] padding, bool rectified"
-    torch.library.define("pike_convolution::narrow", f"({tensors}, {terms}, str arithmetic) -> Tensor")
+    torch.library.define("pike_convolution::narrow", f"({tensors}, {terms}) -> Tensor")
     torch.library.impl("pike_convolution::narrow", "CompositeExplicitAutograd", run_convolution)
     torch.library.register_fake("pike_convolution::narrow", empty_convolution)
 
@@ -178,5 +168,4 @@ RECIPE = Recipe(
     excludes=frozenset({"half", "bf16", "autocast_half", "autocast_bf16"}),
     suits=share_of_maps,
     blamed_for=("pike_convolution", "convolve_block", "OutOfResources"),
-    adapt=lambda problem: (arithmetic_of(problem.options.precision),),
 )

@@ -96,12 +96,15 @@ class ResultsTable:
         return clamped_geomean(speedups)
 
 
-def tables(results: Iterable[Result], members: Iterable[str] = ()) -> tuple[ResultsTable, ...]:
+def tables(
+    results: Iterable[Result], members: Iterable[str] = (), opponents: Iterable[str] = ()
+) -> tuple[ResultsTable, ...]:
     """One table for each suite, device and precision, in the order of their names and of the precisions.
 
     Args:
         results: what was measured.
         members: the ids of all tasks of the suites that are known; those without a result stand in the tables too.
+        opponents: names of baselines that have a column in the tables of these suites, measured or not.
     """
     groups: dict[tuple[str, str, Precision], list[Result]] = {}
     for result in results:
@@ -109,8 +112,8 @@ def tables(results: Iterable[Result], members: Iterable[str] = ()) -> tuple[Resu
         groups.setdefault(place, []).append(result)
     order = list(Precision)
     places = sorted(groups, key=lambda place: (*place[:2], order.index(place[2])))
-    known = set(members)
-    return tuple(_table(*place, groups[place], known) for place in places)
+    known, wanted = set(members), tuple(Contender(name, ContenderKind.BASELINE) for name in opponents)
+    return tuple(_table(*place, groups[place], known, wanted) for place in places)
 
 
 def suite_of(task: str) -> str:
@@ -130,16 +133,24 @@ def certainly_slower(result: Result) -> bool:
     return timing is not None and timing.speedup_ci95[1] * (1.0 + FASTER_MARGIN) < 1.0
 
 
-def _table(suite: str, device: str, precision: Precision, results: Sequence[Result], members: Set[str]) -> ResultsTable:
+def _table(
+    suite: str,
+    device: str,
+    precision: Precision,
+    results: Sequence[Result],
+    members: Set[str],
+    opponents: Sequence[Contender],
+) -> ResultsTable:
     names: dict[str, Contender] = {result.contender.name: result.contender for result in results}
+    mine = {id_ for id_ in members if suite_of(id_) == suite}
+    names |= {one.name: one for one in opponents if mine}
     contenders = sorted(names.values(), key=lambda contender: _ORDER.index(contender.kind))
     recipes = {result.task: result for result in results if result.contender.kind is ContenderKind.RECIPES}
     columns = tuple(
         _column(contender, [result for result in results if result.contender.name == contender.name], recipes)
         for contender in contenders
     )
-    all_ids = {result.task for result in results} | {id_ for id_ in members if suite_of(id_) == suite}
-    tasks = tuple(sorted(all_ids, key=_place))
+    tasks = tuple(sorted({result.task for result in results} | mine, key=_place))
     cells = {(result.task, result.contender.name): result for result in results}
     return ResultsTable(suite, device, precision, tasks, columns, cells)
 

@@ -55,7 +55,13 @@ class _Place:
     shared_caches: bool
 
 
-def results_page(results: Iterable[Result], published: Published, command: str, members: Iterable[str] = ()) -> str:
+def results_page(
+    results: Iterable[Result],
+    published: Published,
+    command: str,
+    members: Iterable[str] = (),
+    opponents: Iterable[str] = (),
+) -> str:
     """The whole page.
 
     Args:
@@ -63,6 +69,7 @@ def results_page(results: Iterable[Result], published: Published, command: str, 
         published: what others published.
         command: what generates the page.
         members: the ids of all tasks of the suites, so that those without a result are seen to be missing.
+        opponents: names of baselines that are seen to be missing where they were not measured.
     """
     found = tuple(results)
     parts = [
@@ -71,7 +78,7 @@ def results_page(results: Iterable[Result], published: Published, command: str, 
         _READING,
     ]
     by_suite: dict[str, list[ResultsTable]] = {}
-    made = tables(found, members)
+    made = tables(found, members, opponents)
     for table in made:
         by_suite.setdefault(table.suite, []).append(table)
     parts += _glance(made, published)
@@ -102,13 +109,17 @@ def _glance(found: Sequence[ResultsTable], published: Published) -> Iterator[str
             f"as long as their candidates those of `{_PEER}` take, and over how many tasks."
         )
         yield _markdown([*head, _PEER], rows)
-    best = {line.suite: line for line in sorted(published.geomeans, key=lambda line: line.clamped)}
-    if best:
-        yield "\n".join(
-            f"- The best that was published on {suite}, by the authors' own evaluator on their own tasks: "
-            f"{figures.times(best[suite].clamped)}, {best[suite].contender} ({best[suite].source})."
-            for suite in sorted(best)
-        )
+    suites = sorted({line.suite for line in published.geomeans})
+    if suites:
+        yield "\n".join(_known_of(suite, published) for suite in suites)
+
+
+def _known_of(suite: str, published: Published) -> str:
+    """What others reached on a suite, the best first."""
+    lines = sorted((one for one in published.geomeans if one.suite == suite), key=lambda one: -one.clamped)
+    reached = "; ".join(f"{one.contender} {figures.times(one.clamped)}" for one in lines)
+    sources = ", ".join(dict.fromkeys(one.source for one in lines))
+    return f"- Published on {suite} ({sources}), by the authors' own evaluator on their own tasks: {reached}."
 
 
 def _over_published(table: ResultsTable, column: Column, times: PublishedTimes | None) -> str:
@@ -180,7 +191,7 @@ def _notes(table: ResultsTable, times: PublishedTimes | None) -> Iterator[str]:
 
 
 def _tasks(table: ResultsTable, published: Published) -> str:
-    names = [column.contender.name for column in table.columns]
+    names = [column.contender.name for column in table.columns if column.tried or column.missing]
     names.sort(key=lambda name: name != _PEER)
     times = published.times_of(table.suite)
     recipes = any(column.contender.kind is ContenderKind.RECIPES for column in table.columns)
