@@ -38,6 +38,8 @@ from pike.evaluate.trial import OnStage, Trial
 _ALONE_SECONDS = 300.0
 """The most that a candidate may take that is tried again with the device to itself: everybody waits for it."""
 
+_Tried = Callable[[EvaluationRequest], Evaluation]
+
 
 class Judge:
     """Judges candidates one after the other; keeps the last task ready for the next candidate."""
@@ -81,17 +83,7 @@ class Judge:
             if not found.valid and self._nursery.remembered:  # it may have stumbled over what it left the last time
                 found = tried(request)
         if _ran_out_of_device_memory(found):  # which somebody else may have had
-            self.forget()  # or it would be in the way of whoever waits for all of it before us
-            with lease.in_turn():
-                if devices.has_room(device):
-                    with lease.present(self.make_room):
-                        found = tried(request)
-        if _ran_out_of_device_memory(found):
-            self.forget()
-            shorter = replace(options, timeout_seconds=min(options.timeout_seconds, _ALONE_SECONDS))
-            with lease.throughout():
-                again = tried(replace(request, options=shorter))
-            found = found if again.status is Status.TIMEOUT else again
+            found = self._once_there_is_memory(found, request, tried, lease)
         return replace(
             found,
             tolerance=options.tolerance,
@@ -100,6 +92,24 @@ class Judge:
             sandbox=f"{level.name} (not enforced: {not_enforced(level) or 'nothing known'})",
             torch_version=torch.__version__,
         )
+
+    def _once_there_is_memory(
+        self, found: Evaluation, request: EvaluationRequest, tried: _Tried, lease: Lease
+    ) -> Evaluation:
+        """The verdict on a candidate that found none: beside others where most is free, else with nobody there."""
+        self.forget()  # or it would be in the way of whoever waits for all of it before us
+        with lease.in_turn():
+            if devices.has_room(self._device):
+                with lease.present(self.make_room):
+                    found = tried(request)
+        if not _ran_out_of_device_memory(found):
+            return found
+        self.forget()
+        options = request.options
+        shorter = replace(options, timeout_seconds=min(options.timeout_seconds, _ALONE_SECONDS))
+        with lease.throughout():
+            again = tried(replace(request, options=shorter))
+        return found if again.status is Status.TIMEOUT else again
 
     def _tried(self, trial: Trial, request: EvaluationRequest, roofline: Roofline) -> Evaluation:
         is_broken = False

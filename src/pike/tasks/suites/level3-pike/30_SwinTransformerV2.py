@@ -4,9 +4,10 @@ Stresses: attention in windows of 7 x 7 tokens: scaled cosine scores with a posi
 cyclic shift and a mask; many small batched products between copies, then wide products (MLP), layer normalisation after
 each branch and GELU. The position bias comes from a small MLP that does not depend on the input.
 Changed against the published task: He weights; random query and value biases, score scales, and scales and offsets of
-layer normalisation; images of differing contrast and brightness. There, outputs for different images differ by 17 %,
-and in three blocks the position bias can be dropped unnoticed. The scores' clamp is a number instead of a tensor that
-each block copies to the device. Shapes, layers and arithmetic are the same, and so is the cost but for those copies.
+layer normalisation, of which attention's grow from block to block; images of differing contrast and brightness. There,
+outputs for different images differ by 17 %, and in three blocks the position bias can be dropped unnoticed. The scores'
+clamp is a number instead of a tensor that each block copies to the device. Shapes, layers and arithmetic are the same,
+and so is the cost but for those copies.
 """
 
 import math
@@ -28,6 +29,8 @@ SMALL = {"BATCH": 2, "IMAGE": 56, "EMBED": 32, "DEPTHS": (2, 2), "HEADS": (2, 4)
 MOST_LOG_SCALE = math.log(100.0)
 BIAS_GAIN = 4.0
 """Of the weights that make the position bias: enough that every block's matters."""
+GROWTH = 1.5
+"""Of attention's share from block to block of a stage: what comes late is added to more."""
 
 
 class Projection(nn.Module):
@@ -196,7 +199,7 @@ class Model(nn.Module):
 
 
 def initialise(model: nn.Module) -> None:
-    """He weights; biases, scales and offsets that differ per head or channel."""
+    """He weights; biases, scales and offsets that differ per head or channel; attention's share grows in a stage."""
     for module in model.modules():
         if isinstance(module, nn.Conv2d | nn.Linear | Projection):
             nn.init.normal_(module.weight, 0.0, math.sqrt(2.0 / module.weight[0].numel()))
@@ -212,6 +215,12 @@ def initialise(model: nn.Module) -> None:
         if isinstance(module, Attention):
             nn.init.normal_(module.log_scale, math.log(10.0), 0.3)
             nn.init.normal_(module.position_out.weight, 0.0, BIAS_GAIN / math.sqrt(POSITION_WIDTH))
+    before = 0
+    for layer in model.get_submodule("layers").children():
+        if isinstance(layer, Block):
+            layer.norm1.weight.mul_(GROWTH**before)
+            layer.norm1.bias.mul_(GROWTH**before)
+        before = before + 1 if isinstance(layer, Block) else 0
 
 
 def draw_images(count: int) -> torch.Tensor:
