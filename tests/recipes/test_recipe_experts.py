@@ -170,9 +170,12 @@ def test_what_is_said_of_the_operator_without_data_is_true():
     define_experts()
     define_experts()
     ends = torch.tensor([3, 3, 7], dtype=torch.int32)
-    for number in (torch.float32, torch.float16):
-        given = torch.randn(7, 12).to(number), torch.randn(3, 5, 12).to(number)
-        torch.library.opcheck(torch.ops.pike_experts.multiply.default, (*given, ends, "bf16x6"))
+    multiply = torch.ops.pike_experts.multiply
+    for rows_of, number in ((torch.float32,) * 2, (torch.float16,) * 2, (torch.float16, torch.float32)):
+        rows, weights = torch.randn(7, 12).to(rows_of), torch.randn(3, 5, 12).to(number)
+        torch.library.opcheck(multiply.default, (rows, weights, ends, "bf16x6"))
+        last = rows[3:].to(number) @ weights[2].t()
+        torch.testing.assert_close(multiply(rows, weights, ends, "bf16x6")[3:], last)
 
 
 @pytest.mark.parametrize("names", [("routed_experts",), ("routed_experts", "half"), ("routed_experts", "inductor")])

@@ -47,8 +47,11 @@ def kernel_calls(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:
 
 
 def run_products(rows: torch.Tensor, weights: torch.Tensor, ends: torch.Tensor, arithmetic: str) -> torch.Tensor:
-    """What `grouped_product` gives, by the kernel; by PyTorch, expert by expert, where there is no GPU."""
-    output = empty_products(rows, weights, ends, arithmetic)
+    """What `grouped_product` gives, by the kernel; by PyTorch, expert by expert, where there is no GPU.
+
+    Rows of other numbers than the weights, as autocast makes them, become such as those.
+    """
+    output, rows = empty_products(rows, weights, ends, arithmetic), rows.to(weights.dtype)
     if rows.is_cuda:
         with torch.cuda.device(rows.device):
             multiply_experts(rows.contiguous(), weights.contiguous(), ends, output, arithmetic)
@@ -62,7 +65,7 @@ def run_products(rows: torch.Tensor, weights: torch.Tensor, ends: torch.Tensor, 
 
 def empty_products(rows: torch.Tensor, weights: torch.Tensor, _ends: torch.Tensor, _arithmetic: str) -> torch.Tensor:
     """What `run_products` returns, without data."""
-    return rows.new_empty(rows.shape[0], weights.shape[1])
+    return weights.new_empty(rows.shape[0], weights.shape[1])
 
 
 def define_experts() -> None:

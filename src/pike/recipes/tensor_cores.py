@@ -1,7 +1,7 @@
 """Float32 products on tensor cores, as sums of products of shorter numbers: where that runs, and with how many bits.
 
 Knows what Triton calls these products and which of them a precision allows. Does not know kernels
-(`attention_kernel`, `convolution_kernel`).
+(`attention_kernel`, `convolution_kernel`, `experts_kernel`).
 """
 
 from __future__ import annotations
