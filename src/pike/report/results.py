@@ -29,6 +29,7 @@ class Column:
         valid: tasks with a valid candidate.
         slower: valid candidates whose whole 95 % interval lies below eager's speed by more than one percent.
         build_seconds: median time to build.
+        minutes: that measuring it on all these tasks took, one after the other; searches for its candidates count.
         missing: why tasks were not measured, each reason once.
         behind: how many times as long as the recipes' candidates its own take, in milliseconds: the geomean over the
             tasks in `compared`. None for recipes, and where no task has a valid candidate of both. Where recipes gave
@@ -43,6 +44,7 @@ class Column:
     valid: int
     slower: int
     build_seconds: float | None
+    minutes: float
     missing: tuple[str, ...]
     behind: float | None = None
     compared: int = 0
@@ -169,6 +171,7 @@ def _column(contender: Contender, results: Sequence[Result], recipes: Mapping[st
         valid=sum(speedup is not None for speedup in speedups),
         slower=sum(map(certainly_slower, tried)),
         build_seconds=statistics.median(builds) if builds else None,
+        minutes=sum(result.seconds for result in tried) / 60.0,
         missing=tuple(dict.fromkeys(result.missing for result in results if result.missing)),
         behind=statistics.geometric_mean(ratios) if ratios else None,
         compared=len(ratios),

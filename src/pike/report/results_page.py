@@ -40,7 +40,8 @@ _READING = """How to read it:
   contenders that were measured on different days are compared by this and by the times beside their speedups. For the
   same reason recipes' times stand against eager's as published on the same kind of GPU, whose host launches faster.
 - *Build* is the time from the import of a candidate to its first answers, the median over tasks, waits for the device
-  excluded."""
+  excluded. *Minutes* is what measuring took on all tasks together, as if one after the other, waits and searches
+  included; several judges worked side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,13 +151,13 @@ def _suite(suite: str, found: Sequence[ResultsTable], published: Published) -> I
 
 
 def _summary(table: ResultsTable) -> str:
-    head = ["contender", "clamped", "raw", "valid", "failed", "slower", "build s", "recipes ahead"]
+    head = ["contender", "clamped", "raw", "valid", "failed", "slower", "build s", "minutes", "recipes ahead"]
     return _markdown(head, [_column(column, len(table.tasks)) for column in table.columns])
 
 
 def _column(column: Column, tasks: int) -> list[str]:
     if column.clamped is None:
-        return [column.contender.name, "*not measured*", "", f"0 of {tasks}", "", "", "", ""]
+        return [column.contender.name, "*not measured*", "", f"0 of {tasks}", "", "", "", "", ""]
     build = figures.NOTHING if column.build_seconds is None else f"{column.build_seconds:.1f}"
     return [
         column.contender.name,
@@ -166,6 +167,7 @@ def _column(column: Column, tasks: int) -> list[str]:
         str(column.tried - column.valid),
         str(column.slower),
         build,
+        f"{column.minutes:.1f}",
         _behind(column),
     ]
 
