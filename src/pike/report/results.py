@@ -115,7 +115,7 @@ def tables(
     order = list(Precision)
     places = sorted(groups, key=lambda place: (*place[:2], order.index(place[2])))
     known, wanted = set(members), tuple(Contender(name, ContenderKind.BASELINE) for name in opponents)
-    return tuple(_table(*place, groups[place], known, wanted) for place in places)
+    return tuple(_table(place, groups[place], known, wanted) for place in places)
 
 
 def suite_of(task: str) -> str:
@@ -136,13 +136,9 @@ def certainly_slower(result: Result) -> bool:
 
 
 def _table(
-    suite: str,
-    device: str,
-    precision: Precision,
-    results: Sequence[Result],
-    members: Set[str],
-    opponents: Sequence[Contender],
+    place: tuple[str, str, Precision], results: Sequence[Result], members: Set[str], opponents: Sequence[Contender]
 ) -> ResultsTable:
+    suite, device, precision = place
     names: dict[str, Contender] = {result.contender.name: result.contender for result in results}
     mine = {id_ for id_ in members if suite_of(id_) == suite}
     names |= {one.name: one for one in opponents if mine}
