@@ -10,6 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from pike.core.results import digest
 from pike.report.published import read_published
 from pike.report.results_page import results_page
 from pike.store import read_results
@@ -24,7 +25,11 @@ COMMAND = "python benchmarks/results_page.py"
 
 def page(results: Path, published: Path) -> str:
     """The page of everything in these folders."""
-    members = [f"{suite}/{path.stem}" for suite in SUITES for path in (TASKS / suite).glob("[0-9]*_*.py")]
+    members = {
+        f"{suite}/{path.stem}": digest(path.read_text())
+        for suite in SUITES
+        for path in (TASKS / suite).glob("[0-9]*_*.py")
+    }
     return results_page(read_results([results]), read_published(published, SUITES), COMMAND, members, OPPONENTS)
 
 

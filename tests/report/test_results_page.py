@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pike.baselines.sources import BASELINES
 from pike.core.device import DeviceFacts
 from pike.core.errors import UserError
 from pike.core.evaluation import (
@@ -103,7 +104,7 @@ def test_tasks_of_a_suite_that_were_not_measured_stand_in_its_tables() -> None:
     (table,) = tables(RESULTS, ["level3-pike/8_ResNetBasicBlock", "level3-pike/9_ResNet18", "level5/4_llama2"])
     assert [task.partition("/")[2].partition("_")[0] for task in table.tasks] == ["1", "8", "9", "10"]
     assert table.columns[0].tried == 3
-    page = results_page(RESULTS, Published(), "x", ["level3-pike/8_ResNetBasicBlock"])
+    page = results_page(RESULTS, Published(), "x", {"level3-pike/8_ResNetBasicBlock": "d"})
     assert "| recipes | 1.59× | 1.41× | 2 of 4 | 1 | 1 | 7.0 | 0.9 | – |" in page
     assert "- recipes: its figures are over 3 of 4 tasks; clamped, with 1 for each of the others, 1.41×." in page
     assert "- compile:max-autotune: its figures are over 2 of 4 tasks.\n" in page
@@ -112,11 +113,19 @@ def test_tasks_of_a_suite_that_were_not_measured_stand_in_its_tables() -> None:
 
 def test_opponents_that_were_not_measured_are_named_where_a_whole_suite_is_meant() -> None:
     names = ["tensorrt", "compile:max-autotune", "cuda-graph"]
-    page = results_page(RESULTS, Published(), "x", ["level3-pike/8_ResNetBasicBlock"], names)
+    page = results_page(RESULTS, Published(), "x", {"level3-pike/8_ResNetBasicBlock": "d"}, names)
     assert "| cuda-graph | *not measured* |  | 0 of 4 |  |  |  |  |  |" in page
     assert page.count("| compile:max-autotune | 1.41× |") == 1
     assert "| task | eager ms | compile:max-autotune | recipes | tensorrt | recipes used |" in page
-    assert "cuda-graph" not in results_page(RESULTS, Published(), "x", ["level5/4_llama2"], names)
+    assert "cuda-graph" not in results_page(RESULTS, Published(), "x", {"level5/4_llama2": "d"}, names)
+
+
+def test_results_of_a_task_that_was_changed_since_say_so() -> None:
+    page = results_page(RESULTS, Published(), "x", {"level3-pike/10_ResNet101": "other", "level3-pike/9_ResNet18": "d"})
+    (changed,) = [line for line in page.splitlines() if line.startswith("| 10_ResNet101 |")]
+    (same,) = [line for line in page.splitlines() if line.startswith("| 9_ResNet18 |")]
+    assert changed.count("ms, earlier text)") == 2
+    assert "earlier text" not in same
 
 
 def folder_of_published(tmp_path: Path) -> Path:
@@ -203,3 +212,4 @@ def test_the_committed_page_is_what_the_command_generates() -> None:
     spec.loader.exec_module(script)
     text = script.page(ROOT / "benchmarks" / "results", ROOT / "benchmarks" / "published")
     assert (ROOT / "docs" / "results.md").read_text() == text, "run python benchmarks/results_page.py"
+    assert set(script.OPPONENTS) <= {baseline.name for baseline in BASELINES}

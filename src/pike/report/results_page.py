@@ -5,7 +5,7 @@ Knows words and tables. Does not know files (`store`) nor how figures are comput
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pike.core import figures
@@ -33,6 +33,7 @@ _READING = """How to read it:
   Nothing is repaired: where 16 bits break a model, the verdict says so.
 - *Disturbed*: other programs' kernels, or programs on the CPU, ran meanwhile, and the times are not to be relied on. On
   H200s the meter of that time also counted programs on CPUs that nothing timed ran on ([docs/log.md](log.md)).
+- *Earlier text*: the task's file has changed since, in what [docs/log.md](log.md) says.
 - *Original*: recipes that found nothing faster give the original back, so that they never lose.
 - *Recipes ahead*: how many times as long as the recipes' candidates the contender's take, in milliseconds: the
   geometric mean over the tasks where both are valid (so many stand in brackets). A speedup over eager also says how
@@ -60,7 +61,7 @@ def results_page(
     results: Iterable[Result],
     published: Published,
     command: str,
-    members: Iterable[str] = (),
+    members: Mapping[str, str] | None = None,
     opponents: Iterable[str] = (),
 ) -> str:
     """The whole page.
@@ -69,7 +70,8 @@ def results_page(
         results: the newest of each cell.
         published: what others published.
         command: what generates the page.
-        members: the ids of all tasks of the suites, so that those without a result are seen to be missing.
+        members: the digests of the present texts of all tasks of the suites, by id, so that those without a result are
+            seen to be missing, and results of earlier texts to be such.
         opponents: names of baselines that are seen to be missing where they were not measured.
     """
     found = tuple(results)
@@ -79,14 +81,14 @@ def results_page(
         _READING,
     ]
     by_suite: dict[str, list[ResultsTable]] = {}
-    made = tables(found, members, opponents)
+    made = tables(found, members or {}, opponents)
     for table in made:
         by_suite.setdefault(table.suite, []).append(table)
     parts += _glance(made, published)
     suites = dict.fromkeys([*by_suite, *(times.suite for times in published.times)])
     suites |= dict.fromkeys(line.suite for line in published.geomeans)
     for suite in suites:
-        parts += _suite(suite, by_suite.get(suite, []), published)
+        parts += _suite(suite, by_suite.get(suite, []), published, members or {})
     parts += ["## Where it was measured", *_places(found)]
     return "\n\n".join(parts) + "\n"
 
@@ -136,7 +138,9 @@ def _behind(column: Column | None) -> str:
     return f"{figures.times(column.behind)} ({column.compared})"
 
 
-def _suite(suite: str, found: Sequence[ResultsTable], published: Published) -> Iterator[str]:
+def _suite(
+    suite: str, found: Sequence[ResultsTable], published: Published, members: Mapping[str, str]
+) -> Iterator[str]:
     yield f"## {suite or 'Tasks outside suites'}"
     if not found:
         yield "Not measured yet."
@@ -144,7 +148,7 @@ def _suite(suite: str, found: Sequence[ResultsTable], published: Published) -> I
         yield f"### {suite} on {table.device}, precision {table.precision.value}"
         yield _summary(table)
         yield from _notes(table, published.times_of(suite))
-        yield _tasks(table, published)
+        yield _tasks(table, published, members)
         yield from _failures(table)
     yield from _published_geomeans(suite, published)
     yield from _published_times(suite, published)
@@ -192,7 +196,7 @@ def _notes(table: ResultsTable, times: PublishedTimes | None) -> Iterator[str]:
         yield "\n".join(lines)
 
 
-def _tasks(table: ResultsTable, published: Published) -> str:
+def _tasks(table: ResultsTable, published: Published, members: Mapping[str, str]) -> str:
     names = [column.contender.name for column in table.columns if column.tried or column.missing]
     names.sort(key=lambda name: name != _PEER)
     times = published.times_of(table.suite)
@@ -208,13 +212,14 @@ def _tasks(table: ResultsTable, published: Published) -> str:
     for task in table.tasks:
         row = [stem_of(task), _plain_ms(table.eager_ms(task))]
         row += [_plain_ms(times.eager_ms(stem_of(task)))] if times else []
-        row += [_cell(table.cells.get((task, name))) for name in names]
+        row += [_cell(table.cells.get((task, name)), members.get(task)) for name in names]
         row += [_composition(table, task)] if recipes else []
         rows.append(row)
     return _markdown(head, rows)
 
 
-def _cell(result: Result | None) -> str:
+def _cell(result: Result | None, task_digest: str | None) -> str:
+    """What a contender reached on a task, whose present text has this digest; None where it is not known."""
     if result is not None and result.original:
         return f"{figures.times(1.0)} (original)"
     if result is None or result.evaluation is None:
@@ -225,6 +230,7 @@ def _cell(result: Result | None) -> str:
     time = f"{_plain_ms(result.evaluation.timing.candidate_ms)} ms"
     remarks = [", slower"] if certainly_slower(result) else []
     remarks += [", disturbed"] if result.evaluation.disturbed else []
+    remarks += [", earlier text"] if task_digest not in (None, result.task_digest) else []
     return f"{figures.times(result.speedup)} ({time}{''.join(remarks)})"
 
 
