@@ -49,8 +49,9 @@ WRONG = Evaluation(Status.WRONG_OUTPUT, "wrong")
     ids=["memory-was-taken", "driver", "needs-too-much", "does-not-end", "library", "the-judge", "the-judge-again", "wrong", "host-memory"],
 )  # fmt: skip
 def test_who_finds_no_device_memory_is_tried_again_with_the_device_to_itself(
-    monkeypatch: pytest.MonkeyPatch, task: Task, verdicts: list[Evaluation], owed: Status
+    monkeypatch: pytest.MonkeyPatch, task: Task, tmp_path: Path, verdicts: list[Evaluation], owed: Status
 ) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # judges of other tests would make room for this one
     coming, seen = list(verdicts), []
 
     def tried(self: Judge, trial: object, request: EvaluationRequest, roofline: object) -> Evaluation:
@@ -138,7 +139,7 @@ def test_memory_that_is_free_again_is_used_beside_others_one_evaluation_at_a_tim
 ) -> None:
     """A GPU stood idle for minutes: who had found no memory waited for a neighbour that was compiling, all others too."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("pike.evaluate.device.has_room", lambda _device: True)
+    monkeypatch.setattr("pike.evaluate.device.has_room", lambda *_: True)
     request = EvaluationRequest(task, "", EvaluateOptions(device="cpu", sandbox="process", threads=1))
     busy, starved, later = Judge(), [Judge(), Judge()], Judge()
     at_work, leave = threading.Event(), threading.Event()

@@ -277,8 +277,23 @@ def test_most_of_a_device_s_memory_is_waited_for(monkeypatch, taken_for, patienc
     monkeypatch.setattr(device, "_ROOM_PAUSE_SECONDS", 0.001)
     asked = itertools.count()
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (50 if next(asked) < taken_for else 70, 100))
-    assert device.has_room(torch.device("cuda:0"), patience) is room
-    assert not device.has_room(torch.device("cpu")), "which has no memory of its own"
+    assert device.has_room(torch.device("cuda:0"), lambda: False, patience) is room
+    assert not device.has_room(torch.device("cpu"), lambda: False), "which has no memory of its own"
+
+
+def test_nobody_waits_for_memory_that_another_program_keeps(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (50, 100))
+    left = iter([False, False, True])
+    assert not device.has_room(torch.device("cuda:0"), lambda: next(left))
+    assert next(left, None) is None, "it was asked for as long as somebody was there"
+
+
+def test_a_device_is_deserted_when_nobody_is_present(tmp_path):
+    here, there = Lease("cpu", tmp_path), Lease("cpu", tmp_path)
+    assert here.deserted()
+    with there.present(lambda: None):
+        assert not here.deserted()
+    assert here.deserted()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 import torch
 from torch import nn
@@ -170,3 +172,30 @@ def test_a_model_for_which_there_is_no_memory_is_its_tasks_fault_once_nobody_els
         lease.throughout() if alone else lease.shared(),
     ):
         Bench(task, torch.device("cpu"), EvaluateOptions(), lease)
+
+
+def test_a_kind_of_inputs_is_not_left_out_because_memory_is_short(tmp_path):
+    source = (
+        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x + 1\n"
+        "def get_inputs():\n    return [torch.ones(2)]\ndef get_init_inputs():\n    return []\n"
+    )
+    task, lease = Task("t", "t", TaskKind.SOURCE, source, "t.py"), Lease("a device", tmp_path)
+    with lease.shared():
+        bench = Bench(task, torch.device("cpu"), EvaluateOptions(), lease)
+    with closing(bench):
+        assert bench.expected_or_none(bench.draw(1), 1.0) is not None
+        bench.answers = Failing(ValueError("no such value"))
+        assert bench.expected_or_none(bench.draw(1), 1.0) is None
+        bench.answers = Failing(torch.OutOfMemoryError("CUDA out of memory."))
+        with pytest.raises(torch.OutOfMemoryError):
+            bench.expected_or_none(bench.draw(1), 1.0)
+
+
+class Failing:
+    """Answers that cannot be had."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def expected(self, inputs, native):
+        raise self.error

@@ -47,7 +47,11 @@ _MOST_WORDS = 200
 
 
 class Bench:
-    """One task on one device under one precision."""
+    """One task on one device under one precision.
+
+    Attributes:
+        call_seconds: how long the reference's child took for the last call that was expected of it.
+    """
 
     def __init__(self, task: Task, device: torch.device, options: EvaluateOptions, lease: Lease) -> None:
         """Make it ready.
@@ -65,6 +69,7 @@ class Bench:
         self.task = task
         self.device = device
         self._lease = lease
+        self.call_seconds = 0.0
         self._ready = False
         self._alone = lease.alone
         self.threads = options.threads
@@ -129,7 +134,7 @@ class Bench:
 
     def expected(self, inputs: Inputs) -> Expected:
         """What a call on `inputs` must return; the native outputs come from the reference's own child."""
-        self.twin.call(self.twin.stage(inputs))
+        self.call_seconds = self.twin.call(self.twin.stage(inputs)).wall_ns / 1e9
         return self.answers.expected(inputs, self.twin.outputs())
 
     def expected_or_none(self, inputs: Inputs, slack: float) -> Expected | None:
@@ -141,6 +146,8 @@ class Bench:
         """
         try:
             return replace(self.expected(inputs), slack=slack)
+        except torch.OutOfMemoryError:
+            raise  # it says nothing about the inputs: the judge tries again where there is more memory
         except Exception:  # the user's own model, on inputs it was not written for, may raise anything
             return None
 

@@ -24,8 +24,10 @@ from pike.evaluate.environment import search_path
 from pike.evaluate.nvml import driver_version
 
 _MOST_UNUSED_BYTES = 1 << 30
-_ROOM_SECONDS, _ROOM_PAUSE_SECONDS, _ROOM_SHARE = 60.0, 0.2, 0.6
-"""How long an evaluation that found no memory waits until so much of a device's is free, and how often it asks."""
+_ROOM_SECONDS, _ROOM_PAUSE_SECONDS, _ROOM_SHARE = 180.0, 0.2, 0.6
+"""How long an evaluation that found no memory waits until so much of a device's is free, and how often it asks. After
+that it has everybody wait for the slowest compiler at work, which cost six judges 16 % of their time when this was a
+minute (docs/log.md, 2026-11-23, late)."""
 _QUIET_SECONDS, _PROBE_PAUSE_SECONDS, _PROBES = 10.0, 0.1, 9
 _QUIET_PROBE_SECONDS = 5e-4
 """A kernel of one number takes some 20 us with the device to oneself; beside a slow kernel of another process an empty
@@ -108,8 +110,14 @@ def holds_memory(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.memory_reserved(device) > 0
 
 
-def has_room(device: torch.device, patience_seconds: float = _ROOM_SECONDS) -> bool:
-    """Wait until most of a GPU's memory is free; False where it is not when patience ends, and without a GPU."""
+def has_room(device: torch.device, is_in_vain: Callable[[], bool], patience_seconds: float = _ROOM_SECONDS) -> bool:
+    """Wait until most of a GPU's memory is free; False where it is not when patience ends, and without a GPU.
+
+    Args:
+        device: whose memory.
+        is_in_vain: whether nobody is there who might hand some back.
+        patience_seconds: how long to wait.
+    """
     if device.type != "cuda":
         return False
 
@@ -117,7 +125,7 @@ def has_room(device: torch.device, patience_seconds: float = _ROOM_SECONDS) -> b
         free, total = torch.cuda.mem_get_info(device)
         return free >= _ROOM_SHARE * total
 
-    return _soon(most_is_free, patience_seconds, _ROOM_PAUSE_SECONDS)
+    return _soon(lambda: most_is_free() or is_in_vain(), patience_seconds, _ROOM_PAUSE_SECONDS) and most_is_free()
 
 
 def is_quiet(device: torch.device, patience_seconds: float = _QUIET_SECONDS) -> bool:

@@ -99,7 +99,7 @@ class Judge:
         """The verdict on a candidate that found none: beside others where most is free, else with nobody there."""
         self.forget()  # or it would be in the way of whoever waits for all of it before us
         with lease.in_turn():
-            if devices.has_room(self._device):
+            if devices.has_room(self._device, lease.deserted):
                 with lease.present(self.make_room):
                     found = tried(request)
         if not _ran_out_of_device_memory(found):

@@ -145,6 +145,11 @@ class Lease:
             return False
         return self._work.is_wanted()
 
+    def deserted(self) -> bool:
+        """Whether nobody is present, this object included."""
+        with open(self._room.body, "a") as body:
+            return _at_once(body, fcntl.LOCK_EX)
+
     def room_wanted(self) -> bool:
         """Whether somebody waits until nobody is present: what lies in the device's memory is in the way."""
         return self._room.is_wanted()
