@@ -85,6 +85,18 @@ def test_contenders_are_compared_with_recipes_by_their_times() -> None:
     assert table.columns[1].behind == pytest.approx(math.sqrt((1.0 / 2.0) * (0.5 / 0.985)))
 
 
+def test_recipes_are_compared_with_the_fastest_opponent_of_each_task() -> None:
+    graph, eager = Contender("cuda-graph", ContenderKind.BASELINE), Contender("eager", ContenderKind.BASELINE)
+    more = [
+        result("10_ResNet101", graph, valid(3.0)),
+        result("9_ResNet18", graph, WRONG),
+        result("9_ResNet18", eager, valid(1.0)),
+    ]
+    (table,) = tables([*RESULTS, *more])
+    assert table.leads(table.columns[0]) == pytest.approx([0.5 / 0.985, 4.0 / 3.0])
+    assert "| 1.01× (2) | 0.82× (2; behind on 1) |" in results_page([*RESULTS, *more], Published(), "x")
+
+
 def test_precisions_devices_and_small_variants_are_tables_of_their_own() -> None:
     small = replace(RESULTS[0], task="level3-pike/9_ResNet18:small")
     same = replace(RESULTS[0], precision=Precision.SAME)

@@ -13,6 +13,7 @@ from pike.core.evaluation import FASTER_MARGIN, Precision
 from pike.core.results import Contender, ContenderKind, Result
 from pike.report.standings import clamped_geomean, unclamped_geomean
 
+_EAGER = "eager"
 _ORDER = (ContenderKind.RECIPES, ContenderKind.BASELINE, ContenderKind.PUBLISHED, ContenderKind.RUN)
 
 
@@ -82,6 +83,23 @@ class ResultsTable:
     def all_counted(self, column: Column) -> float:
         """A column's clamped geomean over all tasks of the table, with 1 for each that has no verdict."""
         return 1.0 if column.clamped is None else float(column.clamped ** (column.tried / len(self.tasks)))
+
+    def leads(self, recipes: Column) -> list[float]:
+        """How many times as long as the recipes' candidate that of the task's fastest opponent takes, for each task on
+        which an opponent other than eager is valid."""
+        found = []
+        for task in self.tasks:
+            mine = self.cells.get((task, recipes.contender.name))
+            others = (
+                _times_as_long(result, mine)
+                for (id_, _), result in self.cells.items()
+                if mine
+                and id_ == task
+                and result.contender.kind is not ContenderKind.RECIPES
+                and result.contender.name != _EAGER
+            )
+            found += [min(ratios)] if (ratios := [ratio for ratio in others if ratio is not None]) else []
+        return found
 
     def clamped_over(self, contender: str, eager_ms: Callable[[str], float | None]) -> float:
         """The clamped geomean over all tasks of a contender against other times of eager than its own session's.

@@ -5,11 +5,12 @@ Knows words and tables. Does not know files (`store`) nor how figures are comput
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pike.core import figures
-from pike.core.evaluation import Evaluation
+from pike.core.evaluation import FASTER_MARGIN, Evaluation
 from pike.core.results import ContenderKind, Result
 from pike.report.published import Published, PublishedTimes
 from pike.report.results import Column, ResultsTable, certainly_slower, stem_of, tables
@@ -104,14 +105,15 @@ def _glance(found: Sequence[ResultsTable], published: Published) -> Iterator[str
                 continue
             row = [table.suite, table.device, table.precision.value, figures.times(table.all_counted(column))]
             row += [f"{column.tried} of {len(table.tasks)}", _over_published(table, column, times) or figures.NOTHING]
-            rows.append([*row, _behind(named.get(_PEER))])
+            rows.append([*row, _behind(named.get(_PEER)), _lead(table.leads(column))])
     if rows:
         yield "## At a glance"
         yield (
-            "Recipes, which cost no query; a task without a verdict counts as 1. The last column says how many times\n"
-            f"as long as their candidates those of `{_PEER}` take, and over how many tasks."
+            "Recipes, which cost no query; a task without a verdict counts as 1. The last two columns say how many\n"
+            f"times as long as their candidates those of `{_PEER}` take, and those of whichever opponent\n"
+            "is the fastest on a task, over how many tasks, and on how many it is ahead by more than one percent."
         )
-        yield _markdown([*head, _PEER], rows)
+        yield _markdown([*head, _PEER, "fastest opponent"], rows)
     suites = sorted({line.suite for line in published.geomeans})
     if suites:
         yield "\n".join(_known_of(suite, published) for suite in suites)
@@ -136,6 +138,14 @@ def _behind(column: Column | None) -> str:
     if column is None or column.behind is None:
         return figures.NOTHING
     return f"{figures.times(column.behind)} ({column.compared})"
+
+
+def _lead(leads: Sequence[float]) -> str:
+    """The geometric mean of how far recipes are ahead of the fastest opponent, and where they are not."""
+    if not leads:
+        return figures.NOTHING
+    lost = sum(lead * (1.0 + FASTER_MARGIN) < 1.0 for lead in leads)
+    return f"{figures.times(statistics.geometric_mean(leads))} ({len(leads)}; behind on {lost})"
 
 
 def _suite(
