@@ -7,8 +7,9 @@ arithmetic is (it does not know all of them), so this shows the algorithm and it
 `kernels_alone.py FILE not_a_number`: how many outputs are NaN only here or only in PyTorch.
 `kernels_alone.py FILE compile`: attention compiled down to machine code for Hopper, and the bytes of shared memory that
 it takes, for each of the default tiles.
-`kernels_alone.py FILE convolutions` and `compile_convolutions`, `experts` and `compile_experts`: the first and the last of
-these for convolution, and for products of rows with their expert's weights.
+`kernels_alone.py FILE convolutions` and `compile_convolutions`, `experts` and `compile_experts`, `scans` and
+`compile_scans`: the first and the last of these for convolution, for products of rows with their expert's weights, and for
+elementwise recurrences.
 """
 
 import importlib.util
@@ -36,6 +37,14 @@ EXPERTS = (
     ("16 bits", (90, 0, 300), 100, 130, None, torch.float16),
 )
 """Name, rows of each expert, inputs, outputs, tiles, numbers."""
+
+SCANS = (
+    ("selective states", (2, 24, 64, 8), 1, torch.float32),
+    ("steps first, odd sizes", (13, 3, 77), 0, torch.float32),
+    ("narrow", (2, 5, 9, 16), 2, torch.float32),
+    ("16 bits", (3, 17, 130), 1, torch.float16),
+)
+"""Name, shape, axis of steps, numbers."""
 
 
 def let_loops_run():
@@ -122,7 +131,7 @@ def both_kinds(module, given):
         yield "rectified" if rectified else "softmax", output, exact
 
 
-def compiled(program, pointers, tuples, numbers, fixed, options):
+def compiled(program, pointers, tuples, numbers, fixed, options, products=True):
     """A kernel compiled for Hopper as a launch with aligned tensors would.
 
     Args:
@@ -132,6 +141,7 @@ def compiled(program, pointers, tuples, numbers, fixed, options):
         numbers: the types of parameters that are no `i32`.
         fixed: what it is compiled for.
         options: warps and stages.
+        products: whether it is to use Hopper's own products.
     """
     import triton
     from triton.backends.compiler import GPUTarget
@@ -148,7 +158,7 @@ def compiled(program, pointers, tuples, numbers, fixed, options):
         {place: [["tt.divisibility", 16]] for place in aligned},
     )
     kernel = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
-    assert "wgmma.mma_async" in kernel.asm["ptx"], "Hopper's own products"
+    assert not products or "wgmma.mma_async" in kernel.asm["ptx"]
     return kernel
 
 
@@ -232,13 +242,50 @@ def compile_experts(module):
         print(f"{number}, {arithmetic}{', a tail' * tail}: {made.metadata.shared}")
 
 
+def scans(module):
+    """The largest error over that of PyTorch's own steps, against float64."""
+    let_loops_run()
+    torch.manual_seed(0)
+    for name, shape, axis, number in SCANS:
+        decay, drive = torch.rand(shape).to(number), torch.randn(shape).to(number)
+        first = torch.randn(drive.select(axis, 0).shape).to(number)
+        exact, own = (torch.stack([*stepped(*given, axis)], axis) for given in both(decay, drive, first))
+        states = torch.full(shape, float("nan"), dtype=number)
+        module.scan_steps(decay, drive, first, states, axis)
+        errors = [float((found.double() - exact).abs().max()) for found in (states, own)]
+        print(f"{name}: {errors[0] / errors[1]}")
+
+
+def both(*tensors):
+    """Tensors in float64, and as they are."""
+    return tuple(tensor.double() for tensor in tensors), tensors
+
+
+def stepped(decay, drive, state, axis):
+    """The state after each step."""
+    for kept, added in zip(decay.unbind(axis), drive.unbind(axis), strict=True):
+        state = kept * state + added
+        yield state
+
+
+def compile_scans(module):
+    for name, shape, axis, number in SCANS:
+        fixed = module.scan_parameters(torch.Size(shape[axis + 1 :]).numel(), module.SCAN_TILES)
+        kind = "*fp16" if number == torch.float16 else "*fp32"
+        pointers = dict.fromkeys(("decay", "drive", "first", "states"), kind)
+        made = compiled(module.scan_program(), pointers, {}, {}, fixed, {"num_warps": 1}, products=False)
+        assert "bar.sync" not in made.asm["ptx"], "a step never waits for another warp"
+        print(f"{name}: {made.metadata.shared}")
+
+
 def main():
     spec = importlib.util.spec_from_file_location("under_test", sys.argv[1])
     module = importlib.util.module_from_spec(spec)
     sys.modules["under_test"] = module
     spec.loader.exec_module(module)
-    of_attention, others = (numbers, sixteen_bits, not_a_number), (convolutions, compile_convolutions)
-    ways = {way.__name__: way for way in (*of_attention, *others, experts, compile_experts)}
+    of_attention = (numbers, sixteen_bits, not_a_number)
+    others = (convolutions, compile_convolutions, experts, compile_experts, scans, compile_scans)
+    ways = {way.__name__: way for way in (*of_attention, *others)}
     ways["compile"] = compile_all
     ways[sys.argv[2]](module)
 
