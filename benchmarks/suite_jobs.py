@@ -126,6 +126,7 @@ class RecipesJob:
     keep: Callable[[dict], None]
     explored: Explored | None
     earlier: Sequence[dict]
+    stricter: Sequence[dict]
     expected_seconds: float
 
     def results(self, seat: Seat) -> Iterator[Result]:
@@ -143,8 +144,8 @@ class RecipesJob:
             engine=EngineConfig(concurrency=1, judges=1, finalists=1),
         )  # fmt: skip
         known = self.untried()
-        best = max(self.speeds().items(), key=lambda one: one[1], default=((), 0.0))
-        first = proposal(self.task, best[0], known.adapted) if best[1] and known.space.applies(best[0]) else None
+        best = self.best_before(known)
+        first = proposal(self.task, best, known.adapted) if best else None
         agent = Restrained(RecipeAgent(lambda: known), self.candidates, began + 60.0 * self.minutes, first)
         executor = SeatExecutor(seat, place.device)
         wiring = Wiring(executor, load=None, agents=dict.fromkeys(Role, agent),
@@ -160,15 +161,19 @@ class RecipesJob:
             raise OutOfTime
         return result_of_run(blank, found, source, seconds)
 
-    def speeds(self) -> dict[tuple[str, ...], float]:
-        """What earlier searches found, by composition; 0 where it was refused."""
-        trails = [one for search in self.earlier for one in search["trail"] if one["status"] != "infra-error"]
-        return {tuple(one["recipes"]): one["speedup"] or 0.0 for one in trails}
+    def best_before(self, known: Explored) -> tuple[str, ...]:
+        """What was fastest in earlier searches, where none found anything in those at stricter precisions; empty where
+        it does not apply."""
+        for searches in (self.earlier, self.stricter):
+            names, speed = max(speeds(searches).items(), key=lambda one: one[1], default=((), 0.0))
+            if speed:
+                return names if known.space.applies(names) else ()
+        return ()
 
     def untried(self) -> Explored:
         """What is known about the problem, without the compositions that earlier searches tried."""
-        found = self.explore()
-        found.space.ranked = tuple(names for names in found.space.ranked if names not in self.speeds())
+        found, tried = self.explore(), speeds(self.earlier)
+        found.space.ranked = tuple(names for names in found.space.ranked if names not in tried)
         return found
 
     def explore(self) -> Explored:
@@ -176,6 +181,12 @@ class RecipesJob:
             return self.explored
         place = self.notebook.begin(self.task, self.precision, RECIPES).provenance
         return explore(problem_of(originals.load(self.task).reference, place.device, place.options))
+
+
+def speeds(searches: Sequence[dict]) -> dict[tuple[str, ...], float]:
+    """What searches found, by composition; 0 where it was refused, at the latest when it was measured as a finalist."""
+    trails = [(one, search["best"]) for search in searches for one in search["trail"] if one["status"] != "infra-error"]
+    return {tuple(one["recipes"]): one["speedup"] or 0.0 if best else 0.0 for one, best in trails}
 
 
 def explorations(paths: Sequence[Path], facts: DeviceFacts) -> dict[tuple[str, str, str], tuple[Explored, int]]:

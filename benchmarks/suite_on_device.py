@@ -9,10 +9,11 @@ the next suite. `--together` takes all baselines of a task in one go, `--all-rec
 searches are over. `--dry-run` prints the plan with the time that it should take.
 
 A search begins at once where `benchmarks/explore_recipes.py` explored its task elsewhere (`--explored`), and with what
-won before where there are trails of earlier searches (`--known`). `--winners FOLDER/trails-DATE.jsonl` measures what
-they found again instead of searching, unless FOLDER holds it: with few seats nothing but what is timed is at work, and
-models of many small kernels are timed as on a quiet machine. Of several searches that one counts whose file has the
-newest result (`--have`), on whatever device, so that what won on one is measured on another.
+won before where there are trails of earlier searches (`--known`), at a stricter precision if need be.
+`--winners FOLDER/trails-DATE.jsonl` measures what they found again instead of searching, unless FOLDER holds it: with
+few seats nothing but what is timed is at work, and models of many small kernels are timed as on a quiet machine. Of
+several searches that one counts whose file has the newest result (`--have`), on whatever device, so that what won on
+one is measured on another.
 
 On a machine with several GPUs, `benchmarks/on_every_gpu.sh FOLDER [options]` runs one such program for each.
 
@@ -135,10 +136,11 @@ def first_jobs_of(
         known, operators = explored.get((task.id, digest(task.source), precision.value), (None, 0))
         compiling = OPERATOR_SECONDS * operators if OPERATOR_SECONDS * operators < given.timeout_seconds else 0.0
         seconds = TASK_SECONDS + given.candidates * (CANDIDATE_SECONDS + compiling) + FINAL_SECONDS
+        stricter = list(Precision)[: list(Precision).index(precision)]  # they stand in this order
         tried = earlier.get((task.id, precision.value), [])
-        return [
-            RecipesJob(task, precision, notebook, given.recipe_minutes, given.candidates, keep, known, tried, seconds)
-        ]
+        others = [search for one in stricter for search in earlier.get((task.id, one.value), [])]
+        limits = given.recipe_minutes, given.candidates
+        return [RecipesJob(task, precision, notebook, *limits, keep, known, tried, others, seconds)]
 
     return jobs
 

@@ -228,6 +228,23 @@ def test_what_won_before_is_tried_first_and_nothing_else_twice(
     assert len(set(titles)) == 3 and usual.splitlines()[0] not in titles
 
 
+@pytest.mark.parametrize(
+    ("own", "first"),
+    [([], True), ([trail((("half",), None))], True), ([trail((("half",), 3.0)) | {"best": ""}], True),
+     ([trail((("half", "compiled_graph"), 1.2))], False)],
+    ids=["not-searched", "refused", "refused-as-a-finalist", "won"],
+)  # fmt: skip
+def test_what_won_at_a_stricter_precision_is_tried_first_where_nothing_else_did(
+    script: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: list[dict[str, Any]], first: bool
+) -> None:
+    stricter = trail((("compiled_graph", "freeze"), 1.5)) | {"precision": "same"}
+    (tmp_path / "trails.jsonl").write_text("".join(json.dumps(one) + "\n" for one in [*own, stricter]))
+    known = ["--known", str(tmp_path / "trails.jsonl"), "--out", str(tmp_path / "out")]
+    run(script, monkeypatch, *SEARCH, "--candidates", "1", *known)
+    title = searched(Judge.asked)[0].source.splitlines()[0]
+    assert title.endswith(": compiled_graph + freeze.") is first
+
+
 def test_what_was_explored_elsewhere_is_believed_for_the_same_device_and_pytorch_only(
     script: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
