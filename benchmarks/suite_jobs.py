@@ -186,7 +186,7 @@ class RecipesJob:
 def speeds(searches: Sequence[dict]) -> dict[tuple[str, ...], float]:
     """What searches found, by composition; 0 where it was refused, at the latest when it was measured as a finalist."""
     trails = [(one, search["best"]) for search in searches for one in search["trail"] if one["status"] != "infra-error"]
-    return {tuple(one["recipes"]): one["speedup"] or 0.0 if best else 0.0 for one, best in trails}
+    return {tuple(one["recipes"]): (one["speedup"] or 0.0) if best else 0.0 for one, best in trails}
 
 
 def explorations(paths: Sequence[Path], facts: DeviceFacts) -> dict[tuple[str, str, str], tuple[Explored, int]]:

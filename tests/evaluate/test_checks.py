@@ -10,6 +10,7 @@ from pike.evaluate.checks import Checks
 from pike.evaluate.child.wire import Command
 from pike.evaluate.correctness import Expected
 from pike.evaluate.reference import Inputs
+from pike.evaluate.regimes import REGIMES
 from pike.evaluate.runner import Call
 
 RIGHT = torch.randn(64)
@@ -34,6 +35,12 @@ class Bench:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 4.00 GiB.")
         return Expected([RIGHT.double()], [RIGHT], [], True)
 
+    def expected_or_none(self, inputs: Inputs, slack: float) -> Expected:
+        return self.expected(inputs)
+
+    def draw_held_out(self, seed: int) -> tuple[Inputs, ...]:
+        return ()
+
     def release_memory(self) -> None:
         self.asked.append("release")
 
@@ -50,7 +57,7 @@ class Runner:
     def stage(self, *inputs: Inputs) -> torch.Tensor:
         return torch.empty(0)
 
-    def call(self, packed: torch.Tensor, command: Command) -> Call:
+    def call(self, packed: torch.Tensor, command: Command = Command.RUN) -> Call:
         self.now += self.seconds[min(self.calls, len(self.seconds) - 1)]
         self.calls += 1
         return Call(0, 0)
@@ -58,7 +65,7 @@ class Runner:
     def snapshots(self) -> list[torch.Tensor]:
         return [RIGHT]
 
-    def outputs(self, snapshot: torch.Tensor) -> list[torch.Tensor]:
+    def outputs(self, snapshot: torch.Tensor = RIGHT) -> list[torch.Tensor]:
         return [snapshot.clone()]
 
     def order(self, command: Command) -> None:
@@ -98,6 +105,16 @@ def test_a_judge_without_memory_has_the_children_hand_back_what_they_do_not_use(
     assert checked(bench, runner).error is not None
     assert bench.asked == ["expected", "release", *["expected"] * 3]
     assert runner.orders == [Command.RELEASE]
+
+
+def test_so_they_do_for_inputs_of_other_kinds_and_none_is_left_out():
+    bench, runner = Bench(), Runner([0.1])
+    checks = checked(bench, runner)
+    bench.starved = 1
+    checks.after_timing(Effort.FINAL)
+    assert runner.orders == [Command.RELEASE]
+    assert runner.calls == 3 + len(REGIMES)
+    assert not checks.labels
 
 
 def test_a_judge_that_finds_no_memory_even_then_says_so():

@@ -58,14 +58,14 @@ TAKEN = {
     "the same decay": (loop("self.keep * h + b[:, t]"), 1),
     "decays that lie otherwise": ("c = a.permute(1, 0, 2)\n        " + loop("c[t] * h + b[:, t]"), 1),
     "one for several that lie otherwise": ("c = a[:, :, :1].permute(1, 0, 2)\n        " + loop("c[t] * h + b[:, t]"), 1),
-    "one behind the other": (loop(STEP, "h", "range(6)").replace("return h", "\n        for t in range(6):\n"
-                             "            h = b[:, t] * h + a[:, t]\n        return h"), 2),
+    "one behind the other": ("for t in range(6):\n            h = a[:, t] * h + b[:, t]\n        "
+                             "for t in range(6):\n            h = b[:, t] * h + a[:, t]\n        return h", 2),
     "one beside the other": ("g = h\n        for t in range(6):\n            h, g = a[:, t] * h + b[:, t], "
                              "b[:, t] * g + a[:, t]\n        return h - g", 2),
 }  # fmt: skip
 LEFT = {
     "backwards": loop(STEP, steps="reversed(range(6))"),
-    "every second": loop(STEP, "h", "range(0, 6, 2)").replace("6, 2", "6, 1").replace("a[:, t]", "a[:, t // 2]"),
+    "slices that come twice": loop("a[:, t // 2] * h + b[:, t]"),
     "decays that are more than slices": loop("a[:, t, :1] * h + b[:, t]"),
     "few": loop(STEP, steps="range(3)"),
     "not a product": loop("a[:, t] + h + b[:, t]"),

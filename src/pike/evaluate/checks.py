@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeVar
 
 import torch
 
@@ -34,6 +35,8 @@ _USELESS_SHARE = 0.1
 _COMPILING_SECONDS, _COMPILING_TIMES, _MOST_SETTLING = 1.0, 10.0, 6
 """A call that takes longer than so many seconds, and than so many times the reference's, is taken to compile, and how
 often it is called again for that: torch.compile gives up on a function after eight of its versions."""
+
+Answer = TypeVar("Answer")
 
 
 class Checks:
@@ -133,7 +136,7 @@ class Checks:
 
     def _try_regime(self, regime: Regime) -> None:
         inputs = regime.change(self._bench.draw(secrets.randbits(63)), secrets.randbits(63))
-        expected = self._bench.expected_or_none(inputs, regime.slack)
+        expected = self._with_room(lambda: self._bench.expected_or_none(inputs, regime.slack))
         if expected is None or not _tests_something(expected):
             self.labels.append(f"untested: {regime.name}")
             return
@@ -153,15 +156,24 @@ class Checks:
         self._compare(inputs, expected, self._runner.outputs(), where)
 
     def _expected(self, inputs: Inputs) -> Expected:
-        """What a call on `inputs` must return, if need be with the memory that children keep and do not use."""
+        """What a call on `inputs` must return."""
+        return self._with_room(lambda: self._bench.expected(inputs))
+
+    def _with_room(self, ask: Callable[[], Answer]) -> Answer:
+        """What the reference answers, if need be with the memory that both children keep and do not use.
+
+        Raises:
+            torch.OutOfMemoryError: there is too little even so.
+        """
         with suppress(torch.OutOfMemoryError):
-            return self._bench.expected(inputs)
+            return ask()
         self._bench.release_memory()
         self._runner.order(Command.RELEASE)
-        return self._bench.expected(inputs)
+        return ask()
 
     def _compare(self, inputs: Inputs, expected: Expected, outputs: list[torch.Tensor], where: str) -> None:
-        found = compare_closely(outputs, expected, self._options.tolerance, lambda: self._bench.nearby(inputs))
+        nearby = lambda: self._with_room(lambda: self._bench.nearby(inputs))  # noqa: E731
+        found = compare_closely(outputs, expected, self._options.tolerance, nearby)
         self.error = worse(self.error, found.error)
         if found.wrong:
             self.error = found.error

@@ -62,7 +62,8 @@ def recurrences(graph: torch.fx.GraphModule) -> list[Recurrence]:
 
 def readings_of(node: torch.fx.Node) -> list[tuple[torch.fx.Node, Slices, Slices]]:
     """The ways in which a sum may be a step: (state before it, decay, drive)."""
-    example, found = example_of(node), []
+    example = example_of(node)
+    found: list[tuple[torch.fx.Node, Slices, Slices]] = []
     if node.kwargs or not isinstance(example, torch.Tensor) or not example.is_floating_point():
         return []
     for product, drive in (operand(node, 0), operand(node, 1)), (operand(node, 1), operand(node, 0)):
@@ -70,9 +71,9 @@ def readings_of(node: torch.fx.Node) -> list[tuple[torch.fx.Node, Slices, Slices
             continue
         pair = operand(product, 0), operand(product, 1)
         for decay, state in (pair, pair[::-1]):
-            if is_like(state, example) and is_like(decay, example):
+            if is_like(state, example) and is_like(decay, example) and is_good(example, state, slices_of(drive)):
                 found.append((state, slices_of(decay), slices_of(drive)))
-    return [one for one in found if is_good(example, *one)]
+    return found
 
 
 def is_like(node: Any, example: torch.Tensor) -> bool:
@@ -83,7 +84,7 @@ def is_like(node: Any, example: torch.Tensor) -> bool:
     return all(size in (1, whole) for size, whole in zip(value.shape, example.shape, strict=True))
 
 
-def is_good(example: torch.Tensor, state: torch.fx.Node, _decay: Slices, drive: Slices) -> bool:
+def is_good(example: torch.Tensor, state: torch.fx.Node, drive: Slices) -> bool:
     """Whether the kernel has the bits for such states, and enough of them lie beside each other."""
     if drive.axis is None or example.dtype not in (torch.float32, torch.float16, torch.bfloat16):
         return False
