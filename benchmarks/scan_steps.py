@@ -28,7 +28,8 @@ class Shape(NamedTuple):
 
 
 SHAPES = (Shape((2, 128, 1024, 16), 1), Shape((2, 16, 7, 64, 64), 2), Shape((8, 2048, 1024, 16), 1))
-TILES = tuple(ScanTiles(*pair) for pair in itertools.product((4, 8, 16, 32), (32, 64, 128, 256)))
+PAIRS = itertools.product((4, 8, 16, 32), (32, 64, 128, 256))
+TILES = tuple(ScanTiles(*pair) for pair in PAIRS if pair[0] * pair[1] <= 4096)  # more do not fit a warp's registers
 
 
 def step_by_step(decay: torch.Tensor, drive: torch.Tensor, first: torch.Tensor, axis: int) -> torch.Tensor:
