@@ -174,21 +174,39 @@ def test_a_model_for_which_there_is_no_memory_is_its_tasks_fault_once_nobody_els
         Bench(task, torch.device("cpu"), EvaluateOptions(), lease)
 
 
-def test_a_kind_of_inputs_is_not_left_out_because_memory_is_short(tmp_path):
+def ready_bench(folder):
+    """A bench of x + 1."""
     source = (
         "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x + 1\n"
         "def get_inputs():\n    return [torch.ones(2)]\ndef get_init_inputs():\n    return []\n"
     )
-    task, lease = Task("t", "t", TaskKind.SOURCE, source, "t.py"), Lease("a device", tmp_path)
+    task, lease = Task("t", "t", TaskKind.SOURCE, source, "t.py"), Lease("a device", folder)
     with lease.shared():
-        bench = Bench(task, torch.device("cpu"), EvaluateOptions(), lease)
-    with closing(bench):
+        return Bench(task, torch.device("cpu"), EvaluateOptions(), lease)
+
+
+def test_a_kind_of_inputs_is_not_left_out_because_memory_is_short(tmp_path):
+    with closing(ready_bench(tmp_path)) as bench:
         assert bench.expected_or_none(bench.draw(1), 1.0) is not None
         bench.answers = Failing(ValueError("no such value"))
         assert bench.expected_or_none(bench.draw(1), 1.0) is None
         bench.answers = Failing(torch.OutOfMemoryError("CUDA out of memory."))
         with pytest.raises(torch.OutOfMemoryError):
             bench.expected_or_none(bench.draw(1), 1.0)
+
+
+def test_where_memory_is_spared_the_reference_hands_its_own_back_before_other_answers_are_worked_out(
+    tmp_path, monkeypatch
+):
+    seen = []
+    with closing(ready_bench(tmp_path)) as bench:
+        monkeypatch.setattr(bench, "release_memory", lambda: seen.append("release"))
+        monkeypatch.setattr(bench.answers, "variants", lambda inputs: seen.append("variants") or [])
+        inputs = bench.draw(1)
+        for ask in (lambda: bench.expected(inputs), lambda: bench.expected(inputs, True)):
+            torch.testing.assert_close(ask().native[0], torch.full((2,), 2.0))
+        torch.testing.assert_close(bench.nearby(inputs, True)[0][0], torch.full((2,), 2.0))
+    assert seen == ["variants", "release", "variants", "release", "variants"]
 
 
 class Failing:

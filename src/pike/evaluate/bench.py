@@ -132,30 +132,41 @@ class Bench:
             self.twin.map(self.inputs, self.outputs, self.may_alias, self.places)
         candidate.map(self.inputs, self.outputs, self.may_alias, self.places)
 
-    def expected(self, inputs: Inputs) -> Expected:
-        """What a call on `inputs` must return; the native outputs come from the reference's own child."""
-        self.call_seconds = self.twin.call(self.twin.stage(inputs)).wall_ns / 1e9
-        return self.answers.expected(inputs, self.twin.outputs())
+    def expected(self, inputs: Inputs, sparing: bool = False) -> Expected:
+        """What a call on `inputs` must return; the native outputs come from the reference's own child.
 
-    def expected_or_none(self, inputs: Inputs, slack: float) -> Expected | None:
+        Args:
+            inputs: as the task's, in layout.
+            sparing: whether that child hands back what memory it used before the other answers are worked out.
+        """
+        self.call_seconds = self.twin.call(self.twin.stage(inputs)).wall_ns / 1e9
+        return self.answers.expected(inputs, self._native(sparing))
+
+    def expected_or_none(self, inputs: Inputs, slack: float, sparing: bool = False) -> Expected | None:
         """The same for inputs of a kind that the task never draws; None where the reference cannot take them.
 
         Args:
             inputs: as the task's, in layout.
             slack: how many times wider than usual the error budget is.
+            sparing: as for `expected`.
         """
         try:
-            return replace(self.expected(inputs), slack=slack)
+            return replace(self.expected(inputs, sparing), slack=slack)
         except torch.OutOfMemoryError:
             raise  # it says nothing about the inputs: the judge tries again where there is more memory
         except Exception:  # the user's own model, on inputs it was not written for, may raise anything
             return None
 
-    def nearby(self, inputs: Inputs) -> list[list[torch.Tensor]]:
-        """What the reference returns, at each allowed precision, on new inputs a unit in the last place away."""
+    def nearby(self, inputs: Inputs, sparing: bool = False) -> list[list[torch.Tensor]]:
+        """What the reference returns, at each allowed precision, on new inputs a unit in the last place away.
+
+        Args:
+            inputs: as the task's, in layout.
+            sparing: as for `expected`.
+        """
         moved = neighbour(inputs, secrets.randbits(63))
         self.twin.call(self.twin.stage(moved))
-        return [self.twin.outputs(), *self.answers.variants(moved)]
+        return [self._native(sparing), *self.answers.variants(moved)]
 
     def load_order(self, class_name: str) -> LoadOrder:
         """How a candidate class receives this task's weights."""
@@ -197,6 +208,13 @@ class Bench:
         """Kill the reference's child and remove the task's files."""
         self.twin.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _native(self, sparing: bool) -> list[torch.Tensor]:
+        """What the reference's child just returned."""
+        outputs = self.twin.outputs()
+        if sparing:
+            self.release_memory()
+        return outputs
 
     def _make_way(self) -> float:
         """Stop the reference's child while somebody else times, and say for how many seconds; only while it starts up,

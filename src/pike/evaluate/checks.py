@@ -136,7 +136,7 @@ class Checks:
 
     def _try_regime(self, regime: Regime) -> None:
         inputs = regime.change(self._bench.draw(secrets.randbits(63)), secrets.randbits(63))
-        expected = self._with_room(lambda: self._bench.expected_or_none(inputs, regime.slack))
+        expected = self._with_room(lambda sparing: self._bench.expected_or_none(inputs, regime.slack, sparing))
         if expected is None or not _tests_something(expected):
             self.labels.append(f"untested: {regime.name}")
             return
@@ -157,22 +157,25 @@ class Checks:
 
     def _expected(self, inputs: Inputs) -> Expected:
         """What a call on `inputs` must return."""
-        return self._with_room(lambda: self._bench.expected(inputs))
+        return self._with_room(lambda sparing: self._bench.expected(inputs, sparing))
 
-    def _with_room(self, ask: Callable[[], Answer]) -> Answer:
+    def _with_room(self, ask: Callable[[bool], Answer]) -> Answer:
         """What the reference answers, if need be with the memory that both children keep and do not use.
+
+        Args:
+            ask: told whether to spare memory.
 
         Raises:
             torch.OutOfMemoryError: there is too little even so.
         """
         with suppress(torch.OutOfMemoryError):
-            return ask()
+            return ask(False)
         self._bench.release_memory()
         self._runner.order(Command.RELEASE)
-        return ask()
+        return ask(True)
 
     def _compare(self, inputs: Inputs, expected: Expected, outputs: list[torch.Tensor], where: str) -> None:
-        nearby = lambda: self._with_room(lambda: self._bench.nearby(inputs))  # noqa: E731
+        nearby = lambda: self._with_room(lambda sparing: self._bench.nearby(inputs, sparing))  # noqa: E731
         found = compare_closely(outputs, expected, self._options.tolerance, nearby)
         self.error = worse(self.error, found.error)
         if found.wrong:
