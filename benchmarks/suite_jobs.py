@@ -6,6 +6,7 @@ earlier searches is used. Does not know what is worth most or what the command l
 
 import asyncio
 import json
+import math
 import os
 import signal
 import subprocess
@@ -96,12 +97,14 @@ class SeatExecutor:
 
 @dataclass
 class Restrained:
-    """The recipe agent, until it has proposed so many candidates or its time is up; what won before comes first."""
+    """The recipe agent, until it has proposed so many candidates or its time is up, which begins with its own first
+    one: what won before comes before it."""
 
     agent: RecipeAgent
     left: int
-    deadline: float
+    seconds: float
     first: Proposal | None = None
+    deadline: float = math.inf
 
     async def act(self, context: Context) -> Proposal:
         if context.step.role is Role.BRAINSTORM:
@@ -110,7 +113,10 @@ class Restrained:
             return Proposal(author="recipes", failure="as many as were asked for were tried", exhausted=True)
         self.left -= 1
         first, self.first = self.first, None
-        return first or await self.agent.act(context)
+        if first:
+            return first
+        self.deadline = min(self.deadline, time.monotonic() + self.seconds)
+        return await self.agent.act(context)
 
 
 @dataclass(frozen=True)
@@ -146,7 +152,7 @@ class RecipesJob:
         known = self.untried()
         best = self.best_before(known)
         first = proposal(self.task, best, known.adapted) if best else None
-        agent = Restrained(RecipeAgent(lambda: known), self.candidates, began + 60.0 * self.minutes, first)
+        agent = Restrained(RecipeAgent(lambda: known), self.candidates, 60.0 * self.minutes, first)
         executor = SeatExecutor(seat, place.device)
         wiring = Wiring(executor, load=None, agents=dict.fromkeys(Role, agent),
                         handle_signals=False)  # fmt: skip

@@ -245,7 +245,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--no-recipes", action="store_true")
     parser.add_argument("--no-baselines", action="store_true")
     parser.add_argument("--candidates", type=int, default=3, help="the most of one search over recipes")
-    parser.add_argument("--recipe-minutes", type=float, default=3.0, help="after which a search begins no candidate")
+    parser.add_argument("--recipe-minutes", type=float, default=3.0, help="from its first own candidate to its last")
     parser.add_argument("--known", type=Path, nargs="*", default=[], help="trails: what won is tried first, then new")
     parser.add_argument("--explored", type=Path, nargs="*", default=[], help="what explore_recipes.py wrote")
     parser.add_argument("--all-recipes-first", action="store_true", help="max-autotune after all searches")

@@ -228,6 +228,17 @@ def test_what_won_before_is_tried_first_and_nothing_else_twice(
     assert len(set(titles)) == 3 and usual.splitlines()[0] not in titles
 
 
+def test_what_won_before_does_not_take_the_time_of_what_is_new(
+    script: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "trails.jsonl").write_text(json.dumps(trail((COMPOSITION, 2.5))))
+    known = ["--known", str(tmp_path / "trails.jsonl"), "--out", str(tmp_path / "out")]
+    run(script, monkeypatch, *SEARCH, "--candidates", "3", "--recipe-minutes", "0", *known)
+    won, new = [request.source.splitlines()[0] for request in searched(Judge.asked)][:-1]
+    assert won.endswith(": " + " + ".join(COMPOSITION) + ".")
+    assert new != won
+
+
 @pytest.mark.parametrize(
     ("own", "first"),
     [([], True), ([trail((("half",), None))], True), ([trail((("half",), 3.0)) | {"best": ""}], True),
