@@ -21,8 +21,9 @@ class ScanTiles(NamedTuple):
     columns: int
 
 
-SCAN_TILES = ScanTiles(8, 128)
-"""A guess (benchmarks/scan_steps.py). A program has one warp, so that a step never leaves its registers."""
+SCAN_TILES = ScanTiles(4, 128)
+"""Of those that benchmarks/scan_steps.py tries the fastest on an H100 where there is much to do, and near it elsewhere.
+A program has one warp, so that a step never leaves its registers."""
 
 
 @no_type_check
