@@ -15,7 +15,7 @@ from pike.evaluate.profile_labels import LEAKS, NO_CUSTOM_KERNEL
 Judged = Callable[[str], Evaluation]
 PROFILED = "torch.autograd._profiler_enabled()"
 LONG = "import torch\nLONG = torch.ones(1024, 1024)\n"
-"""A product that takes so long that what Python and a busy machine add to a call is little beside it."""
+"""What to work on for so long that what Python and a busy machine add to a call is little beside it."""
 ADD = """
 import ctypes, subprocess, tempfile
 folder = tempfile.mkdtemp()
@@ -72,8 +72,8 @@ def test_nothing_is_profiled_unless_it_is_asked_for(verdict: Callable[..., Evalu
 
 
 def test_machine_code_of_its_own_is_seen_though_the_profiler_cannot_see_it(profiled: Judged, rewrite) -> None:
-    native = "y = self.second(torch.relu(self.first(x))); scale(ctypes.c_void_p(y.data_ptr()), ctypes.c_float(1.5), ctypes.c_long(y.numel()))"
-    found = profiled(rewrite(native, top=ADD))
+    native = "scale(ctypes.c_void_p(LONG.data_ptr()), ctypes.c_float(1.0), ctypes.c_long(LONG.numel()))"
+    found = profiled(rewrite("; ".join([native] * 8), top=LONG + ADD))
     assert found.valid and found.profile is not None and found.profile.hotspots
     assert NO_CUSTOM_KERNEL not in found.labels
 
