@@ -9,19 +9,20 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3
 	"$$python" -c '$(SUPPORTED)' >/dev/null 2>&1 && { echo "$$python"; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format clean
+.PHONY: help setup demo test check docs format clean
 
 help:
 	@echo "make demo    optimise two real models on this machine, without a key or a GPU (under 10 minutes)"
 	@echo "make test    run the tests"
-	@echo "make check   format, lint, types and import floors"
-	@echo "make format  rewrite the files in the project's format"
+	@echo "make check   format, lint, types, import floors and the documentation site"
+	@echo "make docs    build the documentation site into build/site"
+	@echo "make format  rewrite the files in the project's format, the table of the house too"
 	@echo "make setup   only make the environment in $(VENV)"
 	@echo "make clean   remove the environment, caches and build outputs; runs/ stays"
 
-# Where judges are tested; what is marked `timed` there has the machine to itself, all other verdicts allow for company.
+# Where judges are tested. What is marked `timed` has the machine to itself, all other verdicts allow for company.
 # A neighbour on the host can still spoil a timed test once, so it may be run again; failing twice in a row fails.
-JUDGED := tests/adversarial tests/evaluate
+JUDGED := tests/adversarial tests/judge
 
 setup: $(VENV)/.pike-runtime
 
@@ -29,19 +30,24 @@ demo: $(VENV)/.pike-runtime
 	$(BIN)/pike demo
 
 test: $(VENV)/.pike-test
-	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder $(addprefix --ignore=,$(JUDGED))
+	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "not timed" $(addprefix --ignore=,$(JUDGED))
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not timed" $(JUDGED)
 	$(BIN)/python -m pytest -m timed --reruns 1 $(JUDGED)
 
-check: $(VENV)/.pike-test
+check: $(VENV)/.pike-docs docs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/test_floors.py
+	$(BIN)/python tools/measure_house.py --check
+
+docs: $(VENV)/.pike-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 format: $(VENV)/.pike-test
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIN)/python tools/measure_house.py --write
 
 $(VENV)/.pike-%: pyproject.toml tools/setup.py
 	$(if $(PYTHON),,$(error PIKE needs Python 3.11 or newer and none is on the PATH; install one or name it: make PYTHON=/path/to/python))

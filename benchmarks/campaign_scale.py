@@ -57,7 +57,7 @@ def script(folder: Path) -> str:
 
 
 def _known_roles() -> set[str]:
-    from pike.llm.script import Line
+    from pike.llm.scripted.script import Line
 
     known = set()
     for role in ("iba", *ROLES):
@@ -84,7 +84,7 @@ def configuration(folder: Path, chosen: argparse.Namespace) -> dict[str, object]
         for n in range(chosen.presets)
     ]
     return {
-        "campaign": {"tasks": tasks, "presets": presets, "concurrency": chosen.concurrency},
+        "campaign": {"tasks": tasks, "contenders": presets, "concurrency": chosen.concurrency},
         "llm": {"coa": script(folder)},
         "budget": {"queries": chosen.queries},
     }
@@ -119,7 +119,7 @@ def main() -> None:
         "machine": f"{machine}, Python {platform.python_version()}",
         "load_average_at_the_end": os.getloadavg(),
         "tasks": chosen.tasks,
-        "presets": [one["base"] for one in config["campaign"]["presets"]],  # type: ignore[index]
+        "presets": [one["base"] for one in config["campaign"]["contenders"]],  # type: ignore[index]
         "queries_each": chosen.queries,
         "runs_finished": sum(run.finished for run in runs),
         "runs": len(found.cells),

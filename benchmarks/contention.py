@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from pike.evaluate.contention import Contention, ContentionMeter
+from pike.judge.timing.contention import Contention, ContentionMeter
 
 SPIN = "while True: pass"
 SECONDS = 1.0

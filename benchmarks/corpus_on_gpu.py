@@ -1,10 +1,10 @@
-"""The corpus on one device: every sample, what it is owed and what it got. No test runs those that need a GPU.
+"""The corpus on one device: every sample, what is expected of it and what it got. No test runs those that need a GPU.
 
     PYTHONPATH=src python3 benchmarks/corpus_on_gpu.py --out corpus.json [--seconds 540] [--only NAME ...]
 
 Needs only torch and numpy. Verdicts are written to the file as they come; a second call with the same file goes on
 where the first one stopped, so that a machine that is lent for minutes is enough. Ends with a table; exit code 1 if
-something owed was not delivered, 3 if the time was not enough.
+a sample did not get its expected verdict, 3 if the time was not enough.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pike.core.evaluation import EvaluateOptions
-from pike.evaluate.client import JudgeClient
-from pike.evaluate.corpus import Bait, Kind, Outcome, Sample, catalogue, judge_sample, obstacle
+from pike.core.verdict.evaluation import EvaluateOptions
+from pike.corpus import Bait, CorpusSample, SampleKind, SampleOutcome, catalogue, judge_sample, obstacle
+from pike.judge.client import JudgeClient
 
 
 def main() -> int:
@@ -51,21 +51,21 @@ def main() -> int:
     return summarise([rows[s.id] for s in samples if s.id in rows], len(samples))
 
 
-def by_task(sample: Sample) -> tuple[bool, str, str, str]:
+def by_task(sample: CorpusSample) -> tuple[bool, str, str, str]:
     """Slow ones last; one task after the other, because a judge keeps the last one ready."""
     return sample.slow, sample.task, sample.precision.value, sample.id
 
 
-def row(judge: JudgeClient, sample: Sample, options: EvaluateOptions) -> dict[str, Any]:
+def row(judge: JudgeClient, sample: CorpusSample, options: EvaluateOptions) -> dict[str, Any]:
     """What came of one sample, as plain values."""
     found = {"id": sample.id, "kind": sample.kind.value, "mechanism": sample.mechanism, "rows": list(sample.rows)}
-    found |= {"owed": " or ".join(sample.owed), "gap": sample.gap, "effort": sample.effort.value}
+    found |= {"expected": " or ".join(sample.expected), "gap": sample.gap, "effort": sample.effort.value}
     if why := obstacle(sample, options.device, options.sandbox):
         return found | {"got": "", "skipped": why}
     return found | told(judge_sample(judge, sample, options))
 
 
-def told(outcome: Outcome) -> dict[str, Any]:
+def told(outcome: SampleOutcome) -> dict[str, Any]:
     """An outcome as plain values."""
     timing = outcome.evaluation.timing if outcome.evaluation else None
     return {
@@ -88,20 +88,22 @@ def line(found: dict[str, Any]) -> str:
     mark = "ok  " if not found["problem"] else "gap " if found["gap"] else "FAIL"
     gain = f"{found['speedup']:.2f}x" if found["speedup"] else ""
     words = f"{found['problem']} {found['reason'][:90]}" if found["problem"] else ""
-    return f"  {mark}{found['id']:36} owed {found['owed']:34} got {found['got']:18} {gain:8} {words}"
+    return f"  {mark}{found['id']:36} expected {found['expected']:34} got {found['got']:18} {gain:8} {words}"
 
 
 def summarise(found: list[dict[str, Any]], wanted: int) -> int:
     """The table and the exit code."""
     judged = [one for one in found if "skipped" not in one]
     failed = [one for one in judged if one["problem"] and not one["gap"]]
-    print("\nNot as owed:" if failed else "\nEverything as owed.")
+    print("\nNot as expected:" if failed else "\nEverything as expected.")
     for one in failed:
         print(line(one))
-    for kind in Kind:
+    for kind in SampleKind:
         of_kind = [one for one in judged if one["kind"] == kind.value]
         good = sum(not one["problem"] for one in of_kind)
-        print(f"{kind.value}: {good} of {len(of_kind)} as owed, {sum(bool(one['gap']) for one in of_kind)} known gaps")
+        print(
+            f"{kind.value}: {good} of {len(of_kind)} as expected, {sum(bool(one['gap']) for one in of_kind)} known gaps"
+        )
     seconds = sum(one["seconds"] for one in judged)
     print(
         f"{len(found)} of {wanted} samples, {len(found) - len(judged)} not for this device or sandbox, {seconds:.0f} s"

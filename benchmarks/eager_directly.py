@@ -18,13 +18,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from pages.published import read_published
 
-from pike.api.opponents import tasks_named
-from pike.core.results import Result
+from pike import tasks
+from pike.core.comparison.results import Result
 from pike.core.task import Task
-from pike.evaluate.reference import load
-from pike.report.published import read_published
-from pike.report.results import stem_of, suite_of
+from pike.judge.reference.reference import load
+from pike.reporting.results import stem_of, suite_of
 from pike.store import read_results
 
 PUBLISHED = Path(__file__).resolve().parent / "published"
@@ -81,6 +81,12 @@ def show_beside(direct: dict[str, dict], results: Sequence[Result]) -> None:
         print(f"{name}, {len(clocks['judged'])} tasks, clamped: {', '.join(means)}")
 
 
+def tasks_of(target: str) -> tuple[Task, ...]:
+    """The tasks of a suite, or the one of that name."""
+    suite = tasks.suite_of(target)
+    return (tasks.resolve(target),) if suite is None else suite.tasks()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("targets", nargs="+")
@@ -96,7 +102,7 @@ def main() -> None:
     device = torch.device("cuda")
     place = {"device": torch.cuda.get_device_name(device), "torch": torch.__version__}
     with given.out.open("a") as file:
-        for task in (one for target in given.targets for one in tasks_named([target])):
+        for task in (one for target in given.targets for one in tasks_of(target)):
             found = {**measured(task, device, given.calls, given.seconds), **place}
             file.write(json.dumps(found) + "\n")
             file.flush()

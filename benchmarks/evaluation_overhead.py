@@ -14,9 +14,9 @@ import time
 import torch
 
 from pike import tasks
-from pike.core.evaluation import EvaluateOptions, EvaluationRequest
-from pike.evaluate.client import JudgeClient
-from pike.evaluate.reference import load
+from pike.core.verdict.evaluation import EvaluateOptions, EvaluationRequest
+from pike.judge.client import JudgeClient
+from pike.judge.reference.reference import load
 
 
 def bare_ms(task, calls: int) -> float:

@@ -27,9 +27,9 @@ from pathlib import Path
 
 import torch
 
-from pike.core.evaluation import EvaluateOptions, Evaluation, EvaluationRequest, Tolerance
 from pike.core.task import Task, TaskKind
-from pike.evaluate.client import JudgeClient
+from pike.core.verdict.evaluation import EvaluateOptions, Evaluation, EvaluationRequest, Tolerance
+from pike.judge.client import JudgeClient
 
 HERE = Path(__file__).parent
 HONEST = HERE / "honest"

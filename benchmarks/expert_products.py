@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from event_clock import errors, milliseconds
 
-from pike.recipes.experts_kernel import ExpertTiles, expert_tiles, multiply_experts
+from pike.recipes.kernels.experts_kernel import ExpertTiles, expert_tiles, multiply_experts
 
 
 class Shape(NamedTuple):
@@ -67,7 +67,7 @@ def ways(shape: Shape) -> list[tuple[str, ExpertTiles]]:
     """The arithmetic and the tiles to be tried."""
     kinds = ("bf16x6", "bf16x3") if shape.dtype is torch.float32 else ("ieee",)
     first = expert_tiles(torch.empty(shape.rows, 0, dtype=shape.dtype), shape.experts)[0]
-    tried = dict.fromkeys((first, *(FEW if first.rows < 64 else TILES)))
+    tried = dict.fromkeys((first, *(FEW if first.block_m < 64 else TILES)))
     return [(kind, tiles) for tiles in tried for kind in kinds]
 
 

@@ -1,7 +1,7 @@
-"""Fit the numbers of the simulator (`pike.search.simulate`) to the published figures, and say how well they fit.
+"""Fit the numbers of the simulator (`pike.simulate`) to the published figures, and say how well they fit.
 
 Run `python benchmarks/fit_simulator.py --minutes 20` to fit: it starts at the stored numbers, searches by a
-(mu, lambda) evolution strategy with common random numbers, writes `src/pike/search/simulate/fitted.json`, and prints
+(mu, lambda) evolution strategy with common random numbers, writes `src/pike/simulate/fitted.json`, and prints
 target against fitted. `--check` only prints, with `--repeats` repeats of the suite; `--fresh` starts at the defaults,
 `--set` at other values; `--minutes 0` fits only recipes and Level 5. The file keeps the commands that made it.
 
@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from pike.core.codec import encode
-from pike.core.config import StrategyConfig
+from pike.core.settings.config import StrategyConfig
 from pike.search import presets
-from pike.search.simulate import Conditions, Cut, Parameters, fitted, geomean, sample, suite
-from pike.search.simulate.study import Sample
+from pike.simulate import Conditions, Parameters, StudyCut, fitted, geomean, sample, suite
+from pike.simulate.study import RunSample
 
-STORED = Path(__file__).parent.parent / "src/pike/search/simulate/fitted.json"
+STORED = Path(__file__).parent.parent / "src/pike/simulate/fitted.json"
 
 LADDER: dict[str, tuple[float, float]] = {
     "pike-b": (2.88, 2.31),
@@ -57,7 +57,7 @@ LEVEL5: dict[str, tuple[float, float]] = {
 REPAIRED = {"pike-b": 0.79, "pike-b:cheap-efa": 0.71, "pike-o": 0.97}
 """Preset -> part of the failing samples that are repaired within 5 attempts."""
 SPREAD = 0.98
-"""Standard deviation over tasks of the log speedup of the published PIKE-B solutions, measured again on an H100."""
+"""Spread over tasks of the log speedup of the published PIKE-B solutions, on an H100."""
 RECIPES = 3.30
 """Geomean of the best of four recipes on each task, on the same H100."""
 IN_FLIGHT = 20
@@ -87,9 +87,9 @@ FREE: dict[str, tuple[float, float]] = {
     "tokens.repaired": (3000.0, 25_000.0),
     "cheap.fix_odds": (-2.0, 0.0),
 }
-"""What is fitted, and between which values."""
+"""The fitted numbers, each with its range."""
 GEOMEAN_ERROR, REPAIR_ERROR, SPREAD_ERROR = 0.08, 0.015, 0.1
-"""What counts as one unit of misfit: a fifth of the 0.4 below which single runs say nothing, and so on."""
+"""One unit of misfit each: for geomeans a fifth of 0.4, the noise of single runs."""
 
 
 def with_values(base: Parameters, values: dict[str, float]) -> Parameters:
@@ -111,12 +111,12 @@ def conditions(preset: str) -> Conditions:
     return Conditions(StrategyConfig(preset), 300, IN_FLIGHT)
 
 
-def runs(preset: str, parameters: Parameters, tasks: int, repeats: range, usd: float) -> list[Sample]:
-    return sample(conditions(preset), repeats, (Cut(), Cut(usd=usd)), parameters, tasks)
+def runs(preset: str, parameters: Parameters, tasks: int, repeats: range, usd: float) -> list[RunSample]:
+    return sample(conditions(preset), repeats, (StudyCut(), StudyCut(usd=usd)), parameters, tasks)
 
 
-def figures(found: list[Sample]) -> dict[str, Any]:
-    """What is compared with a published row."""
+def figures(found: list[RunSample]) -> dict[str, Any]:
+    """The figures to compare with a published row."""
     failing = sum(each.failing for each in found)
     return {
         "300 queries": geomean(found, 0, observed=True).mean,
@@ -150,7 +150,7 @@ def misfit(parameters: Parameters, tasks: int, repeats: range) -> float:
 
 
 class Search:
-    """A (mu, lambda) evolution strategy with a step size for each coordinate, in the unit cube of `FREE`."""
+    """A (mu, lambda) evolution strategy in the unit cube of `FREE`."""
 
     def __init__(self, start: Parameters, processes: int, seed: int, tasks: int) -> None:
         self._start, self._tasks = start, tasks
@@ -318,7 +318,6 @@ def main() -> None:
         stored["level5"] = encode(for_level5(level3))
         STORED.write_text(json.dumps(stored, indent=1) + "\n")
         fitted.cache_clear()
-        sys.modules["pike.search.simulate.parameters"]._stored.cache_clear()
     level3 = check(fitted("level3"), LADDER, 30, 25.0, chosen.repeats)
     level5 = check(fitted("level5"), LEVEL5, 14, 50.0, 2 * chosen.repeats)
     if chosen.json:

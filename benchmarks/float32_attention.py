@@ -23,8 +23,8 @@ import torch
 from event_clock import errors, milliseconds
 from torch.nn.functional import scaled_dot_product_attention
 
-from pike.recipes import attention_kernel
-from pike.recipes.attention_kernel import AttentionTiles, attend, attention_tiles
+from pike.recipes.kernels import attention_kernel
+from pike.recipes.kernels.attention_kernel import AttentionTerms, AttentionTiles, attend, attention_tiles
 
 
 class Shape(NamedTuple):
@@ -94,7 +94,7 @@ def compile_ahead(shape: Shape, way: Way) -> None:
     """Compile the kernel for one call, in a process that does nothing else."""
     program = Compiling(attention_kernel.attention_program())
     with mock.patch.object(attention_kernel, "attention_program", return_value=program):
-        attend(*tensors(shape, "meta"), 1.0, shape.causal, *way)
+        attend(*tensors(shape, "meta"), AttentionTerms(1.0, shape.causal, False, way.arithmetic), way.tiles)
 
 
 def judged(answer: torch.Tensor) -> torch.Tensor:
@@ -142,7 +142,7 @@ def measure(notes: Notes, shape: Shape, way: Way, given: list[torch.Tensor], rig
     scale = shape.size**-0.5
     try:
         given[3].fill_(float("nan"))
-        work = partial(attend, *given, scale, shape.causal, *way)
+        work = partial(attend, *given, AttentionTerms(scale, shape.causal, False, way.arithmetic), way.tiles)
         median = milliseconds(work)
     except Exception as error:  # Triton raises many kinds where registers or shared memory do not suffice
         notes.add(shape, way.arithmetic, tiles=way.tiles, failed=f"{type(error).__name__}: {str(error)[:150]}")

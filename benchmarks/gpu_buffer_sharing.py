@@ -15,7 +15,7 @@ import time
 
 import torch
 
-from pike.evaluate.child import regions
+from pike.judge.child.memory import regions
 
 NBYTES = 64 << 20
 CHILD = "--child"

@@ -9,9 +9,9 @@ import json
 from pathlib import Path
 
 from pike.core.codec import encode
-from pike.core.evaluation import EvaluateOptions, EvaluationRequest, Precision
 from pike.core.task import Task, TaskKind
-from pike.evaluate.client import JudgeClient
+from pike.core.verdict.evaluation import EvaluateOptions, EvaluationRequest, Precision
+from pike.judge.client import JudgeClient
 
 HERE = Path(__file__).parent / "honest"
 

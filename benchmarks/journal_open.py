@@ -16,9 +16,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from pike.core.config import RunConfig
 from pike.core.device import DeviceFacts
-from pike.core.evaluation import Evaluation, OutputError, Status, Timing, Weights
 from pike.core.events import (
     Asked,
     Event,
@@ -32,9 +30,11 @@ from pike.core.events import (
     Told,
 )
 from pike.core.query import Answer, Query
+from pike.core.settings.config import RunConfig
 from pike.core.step import Candidate, Role, Step
 from pike.core.task import Task, TaskKind
-from pike.report.campaign import figures_of_run
+from pike.core.verdict.evaluation import Evaluation, OutputError, Status, Timing, Weights
+from pike.reporting.campaign import figures_of_run
 from pike.store import Journal, read
 
 BATCH = 6_000

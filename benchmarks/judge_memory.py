@@ -17,11 +17,13 @@ import torch
 
 from pike import tasks
 from pike.core.errors import UserError
-from pike.core.evaluation import Effort, EvaluateOptions, EvaluationRequest, Precision
 from pike.core.task import Task
-from pike.evaluate import device as devices
-from pike.evaluate import judge as judges
-from pike.evaluate.bench import Bench
+from pike.core.verdict.evaluation import Effort, EvaluateOptions, EvaluationRequest, Precision
+from pike.judge import device as devices
+from pike.judge.judge import Judge
+from pike.judge.lint import look_for_trivial
+from pike.judge.prepared_task import PreparedTask
+from pike.judge.timing.device_lock import DeviceLock
 
 _PAUSE_SECONDS = 0.001
 
@@ -74,14 +76,16 @@ def main() -> None:
     options = EvaluateOptions(device=str(device), precision=Precision(given.precision), max_timing_seconds=1.5)
     source = task.source.replace("class Model(", "class ModelNew(")
     request = EvaluationRequest(task, source, options, effort=Effort.FINAL)
-    watch, judge, outputs, lint = Watch(device), judges.Judge(), list[int](), judges.refuse_trivial
+    watch, outputs = Watch(device), list[int]()
 
-    def watched(bench: Bench) -> None:
-        outputs.append(bench.outputs.nbytes)
+    def prepare(request: EvaluationRequest, device: torch.device, lock: DeviceLock) -> PreparedTask:
+        prepared = PreparedTask(request.task, device, request.options, lock)
+        outputs.append(prepared.shape.outputs.nbytes)
         watch.stage = "lint"
-        lint(bench)
+        look_for_trivial(prepared)
+        return prepared
 
-    judges.refuse_trivial = watched
+    judge = Judge(prepare=prepare)
     watch.start()
     try:
         found = judge.evaluate(request, lambda stage: setattr(watch, "stage", stage))

@@ -7,9 +7,9 @@ inline C++ extension, the seconds of build, load and correctness together; the f
 import argparse
 import json
 
-from pike.core.evaluation import EvaluateOptions, EvaluationRequest
 from pike.core.task import Task, TaskKind
-from pike.evaluate.client import JudgeClient
+from pike.core.verdict.evaluation import EvaluateOptions, EvaluationRequest
+from pike.judge.client import JudgeClient
 
 SOURCE = """
 import torch

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# One suite_on_device.py for each GPU of this machine, each with its share of the tasks and of the CPUs; the results of all
-# lie in FOLDER at the end: on_every_gpu.sh FOLDER [options of suite_on_device.py, without --out and --part]
+# One `pike suite` for each GPU of this machine, each with its share of the tasks and of the CPUs; the results of all lie
+# in FOLDER at the end: on_every_gpu.sh FOLDER TARGETS... [options of pike suite, without --out and --part]
 set -uo pipefail
 folder=$1
 shift
@@ -11,10 +11,10 @@ work=$(mktemp -d)
 mkdir -p "$folder"
 for ((gpu = 0; gpu < gpus; gpu++)); do
     CUDA_VISIBLE_DEVICES=$gpu PYTHONPATH=src PYTHONUNBUFFERED=1 taskset -c "$((gpu * each))-$(((gpu + 1) * each - 1))" \
-        python3 benchmarks/suite_on_device.py --out "$work/$gpu" --part "$((gpu + 1))/$gpus" "$@" >"$work/$gpu.log" 2>&1 &
+        python3 -m pike suite "$@" --out "$work/$gpu" --part "$((gpu + 1))/$gpus" >"$work/$gpu.log" 2>&1 &
 done
 wait
-for kind in results trails lint; do
+for kind in results histories; do
     cat "$work"/*/"$kind"-*.jsonl >>"$folder/$kind-$(date +%Y%m%d).jsonl" 2>/dev/null
 done
 find "$folder" -name '*.jsonl' -empty -delete

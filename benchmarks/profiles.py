@@ -1,7 +1,7 @@
-"""Profiles of the six honest candidates: what runs, for how long, and the labels that are owed to each.
+"""Profiles of the six honest candidates: what runs, for how long, and the labels expected of each.
 
 Run `python benchmarks/profiles.py [--out FILE]`; on a CPU the candidates that need a GPU are refused and left out.
-Needs only torch and numpy (`PYTHONPATH=src` works). Exit code 1 if a profile is missing or a label is not what is owed.
+Needs only torch and numpy (`PYTHONPATH=src` works). Exit code 1 if a profile is missing or a label is not as expected.
 """
 
 import argparse
@@ -10,18 +10,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pike.core.evaluation import EvaluateOptions, Evaluation, EvaluationRequest, Precision
 from pike.core.task import Task, TaskKind
-from pike.evaluate.client import JudgeClient
-from pike.evaluate.profile_labels import HALF_KERNELS, NO_CUSTOM_KERNEL, USES_GRAPH
+from pike.core.verdict.evaluation import EvaluateOptions, Evaluation, EvaluationRequest, Precision
+from pike.judge.client import JudgeClient
+from pike.judge.profile.labels import HALF_KERNELS, NO_CUSTOM_KERNEL, USES_GRAPH
 
 HERE = Path(__file__).parent / "honest"
-OWED = {
+EXPECTED = {
     "1_eager_copy": {NO_CUSTOM_KERNEL},
     "3_half": {NO_CUSTOM_KERNEL, HALF_KERNELS},
     "4_cuda_graph": {USES_GRAPH},
 }
-NOT_OWED = {
+UNEXPECTED = {
     "2_compile": {NO_CUSTOM_KERNEL},
     "5_inline_cuda": {NO_CUSTOM_KERNEL, USES_GRAPH},
     "6_triton": {NO_CUSTOM_KERNEL, USES_GRAPH},
@@ -50,13 +50,13 @@ def main() -> int:
 
 
 def problem(name: str, found: Evaluation, on_cuda: bool) -> str:
-    """What is not as owed, empty where nothing is or where the candidate does not run here."""
+    """What is not as expected, empty where nothing is or where the candidate does not run here."""
     if not found.valid:
         return f"refused: {found.status.value}" if on_cuda else ""
     if found.profile is None or not found.profile.hotspots:
         return "no profile"
-    owed = OWED.get(name, set()) - (set() if on_cuda else {HALF_KERNELS})
-    missing, wrong = owed - set(found.labels), NOT_OWED.get(name, set()) & set(found.labels)
+    expected = EXPECTED.get(name, set()) - (set() if on_cuda else {HALF_KERNELS})
+    missing, wrong = expected - set(found.labels), UNEXPECTED.get(name, set()) & set(found.labels)
     return "".join([f"without {label} " for label in sorted(missing)] + [f"with {label} " for label in sorted(wrong)])
 
 

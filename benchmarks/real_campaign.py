@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pike import search
 from pike.api.campaigns import Shared, campaign
-from pike.cli.campaigns import show
+from pike.cli.compare.campaign import show
 from pike.cli.terminal import Terminal
 from pike.core.codec import encode
 from pike.engine import InstantExecutor
@@ -30,7 +30,7 @@ def configuration(chosen: argparse.Namespace, presets: list[str]) -> dict[str, o
     return {
         "campaign": {
             "tasks": [str(path) for path in sorted((HERE / "tasks").glob("*.py"))],
-            "presets": presets,
+            "contenders": presets,
             "repeats": chosen.repeats,
             "concurrency": 2,
             "query_cuts": [2, 5, 10, 20],

@@ -21,16 +21,19 @@ import torch
 
 from pike import tasks
 from pike.core.device import DeviceFacts
-from pike.core.evaluation import EvaluateOptions, Precision, Tolerance
 from pike.core.task import Task
-from pike.evaluate.answers import Answers
-from pike.evaluate.child.layout import flatten_output, signature
-from pike.evaluate.correctness import compare_closely
-from pike.evaluate.reference import Inputs, Reference, load
-from pike.recipes.compose import proposal
-from pike.recipes.composition import adaptations, ordered
-from pike.recipes.recipe import Problem, Stage
+from pike.core.verdict.evaluation import EvaluateOptions, Precision, Tolerance
+from pike.judge.child.memory.layout import flatten_output, signature
+from pike.judge.correctness.compare import compare_closely
+from pike.judge.reference.answers import Answers
+from pike.judge.reference.forward import Trial
+from pike.judge.reference.reference import Inputs, Reference, load
+from pike.recipes.framework.context import RecipeContext
+from pike.recipes.framework.recipe import RecipeStage, look
 from pike.recipes.registry import BY_NAME, RECIPES
+from pike.recipes.search.composition import ordered
+from pike.recipes.search.explored import problem_of
+from pike.recipes.search.proposals import proposal
 from pike.tasks import variants
 
 GPU = DeviceFacts("cuda:0", "any GPU", capability="9.0", compilers=("g++", "triton"))
@@ -86,36 +89,34 @@ def found(text: str) -> list[Task]:
 def tried(task: Task, precision: Precision, wanted: list[str]) -> list[Row]:
     """All compositions on one task."""
     reference = load(task)
-    inputs = reference.draw(1)
     facts = GPU if precision is Precision.HALF else CPU
-    options = EvaluateOptions(precision=precision)
-    problem = Problem(reference.model, inputs.args, inputs.kwargs, facts, options)
-    device = torch.device("cpu")
-    answers = Answers(reference.model, device, precision, inputs)
+    problem = problem_of(reference, facts, EvaluateOptions(precision=precision))
+    answers = Answers(reference.model, precision, Trial(torch.device("cpu"), reference.draw(1)))
     compositions = [tuple(text.split("+")) for text in wanted] or usual(problem)
     return [attempt(task, reference, problem, answers, ordered(names)) for names in compositions]
 
 
-def usual(problem: Problem) -> list[tuple[str, ...]]:
+def usual(problem: RecipeContext) -> list[tuple[str, ...]]:
     """Each rewrite alone, all of them together, and, at half precision, the same inside 16 bits."""
-    rewrites = [recipe.name for recipe in RECIPES if recipe.stage is Stage.REWRITE and "winograd" not in recipe.name]
-    layouts = [recipe.name for recipe in RECIPES if recipe.stage is Stage.LAYOUT]
-    apply = [name for name in (*rewrites, *layouts) if not BY_NAME[name].declines(problem)]
+    rewrites = [
+        recipe.name for recipe in RECIPES if recipe.stage is RecipeStage.REWRITE and "winograd" not in recipe.name
+    ]
+    layouts = [recipe.name for recipe in RECIPES if recipe.stage is RecipeStage.LAYOUT]
+    apply = [name for name in (*rewrites, *layouts) if not look(BY_NAME[name], problem).declined]
     if problem.options.precision is Precision.SAME:
         return [*((name,) for name in (*rewrites, *layouts)), *([tuple(apply)] if len(apply) > 1 else [])]
     return [inner for half in ("half", "bf16") for inner in ((half,), (*apply, half)) if apply or inner == (half,)]
 
 
-def attempt(task: Task, reference: Reference, problem: Problem, answers: Answers, names: tuple[str, ...]) -> Row:
+def attempt(task: Task, reference: Reference, problem: RecipeContext, answers: Answers, names: tuple[str, ...]) -> Row:
     """One composition."""
     started = time.monotonic()
     row = Row(task.id, problem.options.precision.value, "+".join(names), "declines")
-    reason = next(
-        (f"{name}: {why}" for name in names if (why := problem.unsteady or BY_NAME[name].declines(problem))), ""
-    )
+    looks = {name: look(BY_NAME[name], problem) for name in names}
+    reason = next((f"{name}: {found.declined}" for name, found in looks.items() if found.declined), "")
     if reason:
         return replace(row, reason=reason)
-    adapted = adaptations(problem, names)
+    adapted = {name: found.keep for name, found in looks.items() if found.keep is not None}
     row = replace(row, keep=",".join(name for keep in adapted.values() for name in keep))
     written = proposal(task, names, adapted)
     if not written.source:
@@ -150,7 +151,7 @@ def compared(row: Row, candidate: torch.nn.Module, reference: Reference, answers
             native, output = (model(*inputs.args, **inputs.kwargs) for model in (reference.model, candidate))
         if signature(native) != signature(output):
             return replace(row, status="wrong", reason=f"gives {signature(output)} instead of {signature(native)}")
-        expected = answers.expected(inputs, leaves(native))
+        expected = answers.expected(inputs, functools.partial(leaves, native))
         verdict = compare_closely(
             leaves(output), expected, Tolerance.STRICT, functools.partial(nearby, reference, answers, inputs)
         )

@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from pike.core.evaluation import FASTER_MARGIN, Effort, EvaluateOptions, EvaluationRequest
 from pike.core.task import Task, TaskKind
-from pike.evaluate.client import JudgeClient
+from pike.core.verdict.evaluation import FASTER_MARGIN, Effort, EvaluateOptions, EvaluationRequest
+from pike.judge.client import JudgeClient
 
 STEPS = 34
 SOURCE = """

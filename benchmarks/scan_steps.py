@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from event_clock import errors, milliseconds
 
-from pike.recipes.scan_kernel import SCAN_TILES, ScanTiles, scan_steps
+from pike.recipes.kernels.scan_kernel import SCAN_TILES, ScanTiles, scan_steps
 
 
 class Shape(NamedTuple):

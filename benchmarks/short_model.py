@@ -12,9 +12,9 @@ import json
 import numpy as np
 import torch
 
-from pike.core.evaluation import EvaluateOptions, EvaluationRequest
 from pike.core.task import Task, TaskKind
-from pike.evaluate.client import JudgeClient
+from pike.core.verdict.evaluation import EvaluateOptions, EvaluationRequest
+from pike.judge.client import JudgeClient
 
 SOURCE = """
 import torch

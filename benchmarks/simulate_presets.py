@@ -1,9 +1,10 @@
-"""Every preset in the simulator: at equal queries, over budgets from 10 to 3,000, and what the parts of `pike-x` bring.
+"""Every preset in the simulator: at equal queries, over budgets, and `pike-x` part by part.
 
-Run `python benchmarks/simulate_presets.py [presets] [budgets] [ablation] [--processes 2]`; without a name, all three.
-Each writes `simulator_<name>.json` into FOLDER (benchmarks/results) and prints its table in Markdown. `--repeats` is of
-the suite of 30 simulated tasks: 34 repeats are 1,020 runs of each preset. All presets meet the same tasks, the same
-seeds and the same 20 steps that may be in flight (a preset uses as many as it wants). It is a model: ADR 0011.
+Run `python benchmarks/simulate_presets.py [presets] [budgets] [ablation] [--processes 2]`; without
+a name, all three.
+Each writes `simulator_<name>.json` into FOLDER (benchmarks/results) and prints its table in
+Markdown. A repeat is a suite of 30 simulated tasks: 34 repeats are 1,020 runs of each preset. All
+presets meet the same tasks and seeds, with at most 20 steps in flight. It is a model: ADR 0011.
 """
 
 import argparse
@@ -22,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from pike.core.codec import encode
-from pike.core.config import StrategyConfig
+from pike.core.settings.config import StrategyConfig
 from pike.core.step import Role
-from pike.search import info, presets
-from pike.search.simulate import Conditions, Cut, Geomean, Sample, asks_models, fitted, geomean, sample
-from pike.search.simulate.study import TASKS
+from pike.search import presets
+from pike.simulate import Conditions, Geomean, RunSample, StudyCut, asks_models, fitted, geomean, sample
+from pike.simulate.study import TASKS
 
 RESULTS = Path(__file__).parent / "results"
 TYPICAL = (
@@ -37,7 +38,7 @@ TYPICAL = (
     "stark",
     "pike-x",
 )
-"""What is shown over budgets; PIKE-O's database takes some 300 microseconds a query, too long for 3,000."""
+"""The presets over budgets, without PIKE-O: its database takes 300 microseconds a query."""
 IN_FLIGHT = 20
 BUDGETS = (10, 30, 100, 300, 1000, 3000)
 BANDIT = {Role.OPTIMISE: ("strong", "cheap"), Role.FIX: ("cheap", "strong")}
@@ -61,11 +62,11 @@ def names() -> list[str]:
     return [preset.name for preset in presets() if asks_models(preset.name)]
 
 
-def cuts(queries: int) -> tuple[Cut, ...]:
-    return (Cut(queries=queries), Cut(queries=50), Cut(usd=25.0))
+def cuts(queries: int) -> tuple[StudyCut, ...]:
+    return (StudyCut(queries=queries), StudyCut(queries=50), StudyCut(usd=25.0))
 
 
-def piece(conditions: Conditions, repeat: int, tasks: int) -> tuple[list[Sample], float]:
+def piece(conditions: Conditions, repeat: int, tasks: int) -> tuple[list[RunSample], float]:
     began = time.process_time()
     found = sample(conditions, range(repeat, repeat + 1), cuts(conditions.queries), fitted(), tasks)
     return found, time.process_time() - began
@@ -74,7 +75,7 @@ def piece(conditions: Conditions, repeat: int, tasks: int) -> tuple[list[Sample]
 def measure(entries: list[Entry], processes: int, tasks: int) -> Iterator[dict[str, Any]]:
     """The figures of every entry, in order."""
     with ProcessPoolExecutor(processes, mp_context=get_context("fork")) as pool:
-        work: list[list[Future[tuple[list[Sample], float]]]] = [
+        work: list[list[Future[tuple[list[RunSample], float]]]] = [
             [pool.submit(piece, entry.conditions, repeat, tasks) for repeat in range(entry.repeats)]
             for entry in entries
         ]
@@ -138,7 +139,7 @@ def of_presets(repeats: int) -> list[Entry]:
 
 
 def of_budgets(repeats: int) -> list[Entry]:
-    """Large budgets get fewer repeats, as they cost more and spread less; `pike-x` without its recipes, to be fair."""
+    """Every budget for the typical presets; `pike-x` has no recipes here, to be comparable."""
     return [
         Entry(
             name,
@@ -152,8 +153,7 @@ def of_budgets(repeats: int) -> list[Entry]:
 
 
 def of_parts(repeats: int) -> list[Entry]:
-    """`pike-x` and what remains of it when one part is taken away, beside the others under the same conditions."""
-    options = dict(info("pike-x").options)
+    """`pike-x` with one part replaced at a time, beside the others under the same conditions."""
     rivals = [name for name in ("pike-b", "pike-b:elitist", "pike-o:mut,npar,1isl,eo,sl") if name in names()]
     rows: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = []
     for seeded in (False, True):
@@ -166,8 +166,7 @@ def of_parts(repeats: int) -> list[Entry]:
             (f"`pike-x`, two models for everything, {said}", "pike-x", more, {"models": BANDIT}),
         ]
     for part, change in PARTS.items():
-        if all(name in options for name in change):
-            rows.append((f"`pike-x` {part}, one model, without", "pike-x", {**change, "recipe_seeds": False}, {}))
+        rows.append((f"`pike-x` {part}, one model, without", "pike-x", {**change, "recipe_seeds": False}, {}))
     return [
         Entry(name, plain(preset, queries, changed, **more), repeats)
         for name, preset, changed, more in rows
@@ -176,16 +175,16 @@ def of_parts(repeats: int) -> list[Entry]:
 
 
 PARTS: dict[str, dict[str, Any]] = {
-    "repairing at once": {"repair": "immediate"},
+    "repairing at once": {"repair": {"kind": "immediate", "order": "fair"}},
     "without scopes": {"scope": "any"},
-    "from the best 4": {"top_k": 4},
-    "with repairs in order of samples": {"fix_order": "sample"},
-    "with 20 in flight": {"in_flight": 20},
-    "that forgets as `pike-b` does": {"pacing": "rounds", "memory": "round"},
+    "from the best 4": {"selection": {"k": 4}},
+    "with repairs in order of samples": {"repair": {"order": "sample"}},
+    "with 20 in flight": {"pacing": {"in_flight": 20}},
+    "that forgets as `pike-b` does": {"pacing": "rounds", "library": {"memory": "round"}},
     "without brainstorming": {"ideas": False},
-    "with repeats and any branches": {"duplicates": "keep", "diversity": "global-sort"},
+    "with repeats and any branches": {"library": {"duplicates": "keep"}, "selection": {"distinct": 0}},
 }
-"""Parts of `pike-x`, and what is put in the place of each."""
+"""Parts of `pike-x`, and the replacement of each."""
 
 STUDIES = {
     "presets": (of_presets, table_of_presets),

@@ -3,7 +3,7 @@
 Run `python benchmarks/soak.py --evaluations 1000 [--device auto] [--workers 1] [--seconds N] [--out FILE.json]`; needs
 only torch and numpy (`PYTHONPATH=src` works). Each worker is a judge of its own; on one device they time one after the
 other. After `--seconds` no further evaluation begins; the same command with the same `--out` goes on where it stopped.
-Prints verdicts that are not the ones owed; how the memory and the descriptors of each judge grow (flat after the first
+Prints unexpected verdicts; how the memory and the descriptors of each judge grow (flat after the first
 fifth); and what is left when the judges have ended: processes, temporary files, containers, control groups, GPU memory.
 Ends with code 1 if anything of that is wrong.
 """
@@ -27,10 +27,11 @@ from pathlib import Path
 from typing import Any
 
 from pike.core.errors import InfraError
-from pike.core.evaluation import EvaluateOptions, EvaluationRequest, Status
 from pike.core.task import Task, TaskKind
-from pike.evaluate import cgroup, processes
-from pike.evaluate.client import JudgeClient
+from pike.core.verdict.evaluation import EvaluateOptions, EvaluationRequest, Status
+from pike.judge import processes
+from pike.judge.client import JudgeClient
+from pike.judge.process import cgroup
 
 REFERENCE = """
 import torch
@@ -177,7 +178,7 @@ class Worker:
                 self._one(number, kinds[number])
 
     def _one(self, number: int, kind: str) -> None:
-        source, owed, terms = KINDS[kind]
+        source, expected, terms = KINDS[kind]
         task = Task("soak", "two linear layers", TaskKind.SOURCE, REFERENCE, "soak.py")
         started = time.monotonic()
         try:
@@ -186,7 +187,7 @@ class Worker:
         except InfraError as error:
             status, reason, sandbox, device = Status.INFRA_ERROR, str(error), "", ""
         record = {"number": number, "kind": kind, "status": status, "seconds": round(time.monotonic() - started, 2)}
-        record |= {} if status is owed else {"owed": owed, "reason": reason}
+        record |= {} if status is expected else {"expected": expected, "reason": reason}
         with LOCK:
             self._state["done"].append(record)
             self._state |= {"sandbox": sandbox, "device": device}
@@ -195,14 +196,14 @@ class Worker:
         sys.stderr.write(f"{number} {kind}: {status}, {record['seconds']} s, judge {self.memory[-1:]} MiB\n")
 
     def _look(self) -> None:
-        process = self._judge._process
-        if process is None:
+        pid = self._judge.pid
+        if not pid:
             return
-        if process.pid not in self.judges:
-            self.judges.append(process.pid)
-        self.memory.append(processes.resident_bytes(process.pid) / (1 << 20))
-        self.descriptors.append(len(os.listdir(f"/proc/{process.pid}/fd")))
-        self.kept.append(len(processes.descendants_of(process.pid)))
+        if pid not in self.judges:
+            self.judges.append(pid)
+        self.memory.append(processes.resident_bytes(pid) / (1 << 20))
+        self.descriptors.append(len(os.listdir(f"/proc/{pid}/fd")))
+        self.kept.append(len(processes.descendants_of(pid)))
 
     def growth(self) -> dict[str, Any]:
         return {
@@ -248,7 +249,7 @@ def save(given: argparse.Namespace, state: dict[str, Any]) -> None:
 def report(given: argparse.Namespace, state: dict[str, Any]) -> int:
     """Print the summary; 1 if something is wrong."""
     done, sessions = state["done"], state["sessions"]
-    mismatches = [record for record in done if "owed" in record]
+    mismatches = [record for record in done if "expected" in record]
     leaks = [name for session in sessions for name, count in session["left"].items() if count > SLACK.get(name, 0)]
     judges = [judge for session in sessions for judge in session["judges"]]
     growing = [judge for judge in judges if (judge["memory_mib_per_evaluation"] or 0) > FLAT_MIB]

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from event_clock import errors, milliseconds
 
-from pike.recipes import split_products as recipe
+from pike.recipes.precision import split_products as recipe
 
 SHAPES = (
     (65536, 768, 2304),

@@ -13,10 +13,10 @@ import statistics
 import time
 
 from pike import search
-from pike.core.budget import Budget
-from pike.core.config import StrategyConfig
-from pike.core.evaluation import Evaluation, Status, Timing
+from pike.core.settings.budget import Budget
+from pike.core.settings.config import StrategyConfig
 from pike.core.step import Candidate, Outcome, Role, Step, Strategy
+from pike.core.verdict.evaluation import Evaluation, Status, Timing
 
 CONCURRENCY = 10
 VALID_RATE = 0.4
@@ -39,7 +39,7 @@ def world(step: Step) -> Outcome:
 
 
 class Timed:
-    """A strategy that notes how long each step took to decide and to learn from, in milliseconds of its thread."""
+    """A strategy that notes the CPU time of each ask and tell, in milliseconds."""
 
     def __init__(self, strategy: Strategy) -> None:
         self._strategy = strategy

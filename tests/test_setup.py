@@ -29,7 +29,7 @@ def setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_an_unknown_environment_is_one_sentence() -> None:
     done = subprocess.run([sys.executable, SCRIPT, "nonsense"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == "set-up: There is no environment 'nonsense'; known: runtime, test\n"
+    assert done.stderr == "set-up: There is no environment 'nonsense'; known: runtime, test, docs\n"
 
 
 def test_an_old_python_is_one_sentence(setup: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
 """Writes what lint found about a shipped suite beside its tasks, so that every user sees it.
 
-Takes the verdicts that `pike tasks SUITE --lint` (and `SUITE:small --lint`) kept on this machine, or that were shipped
-before, those on the tasks' present texts only. Knows nothing of how they were found.
+Takes the verdicts that `pike tasks SUITE --lint` (and `SUITE:small --lint`) kept on this machine,
+or that were shipped before, those on the tasks' present texts only. Knows nothing of how they were
+found.
 
 Usage: python tools/keep_lint.py SUITE...
 """
@@ -11,19 +12,19 @@ from __future__ import annotations
 import sys
 
 from pike import tasks
-from pike.tasks import verdicts
+from pike.tasks import lint_verdicts
 
 
 def main(suites: list[str]) -> None:
     """Write the file of each suite and say how many of its tasks have a verdict."""
     for suite in suites:
-        found: dict[str, verdicts.LintVerdict] = {}
+        found: dict[str, lint_verdicts.LintVerdict] = {}
         members = (*tasks.in_suite(suite), *tasks.in_suite(f"{suite}:small"))
         for task in members:
-            for key, precision in zip(verdicts.keys_of(task), verdicts.PRECISIONS, strict=True):
-                if (verdict := verdicts.known(task, precision)) is not None:
+            for key, precision in zip(lint_verdicts.keys_of(task), lint_verdicts.PRECISIONS, strict=True):
+                if (verdict := lint_verdicts.known(task, precision)) is not None:
                     found[key] = verdict
-        path = verdicts.write_shipped(suite, found)
+        path = lint_verdicts.write_shipped(suite, found)
         linted = {verdict.task for verdict in found.values()}
         print(f"{path}: {len(linted)} of {len(members)} tasks, {len(found)} verdicts")
 

@@ -1,10 +1,10 @@
 """Makes the environment that the Makefile's targets run in: `.venv` with PIKE and what it needs.
 
-Knows how to end up with the right build of torch: the CPU build on a machine without an NVIDIA GPU, so that nobody
-downloads gigabytes of CUDA for nothing. Needs only the standard library. Does not know any package index by address:
-pip's own settings name the sources, and uv knows PyTorch's indexes by itself.
+Knows how to end up with the right build of torch: the CPU build on a machine without an NVIDIA GPU,
+which saves gigabytes of CUDA. Needs only the standard library. Does not know any package index by
+address: pip's own settings name the sources, and uv knows PyTorch's indexes by itself.
 
-Usage: python3 tools/setup.py [runtime|test]
+Usage: python3 tools/setup.py [runtime|test|docs]
 """
 
 from __future__ import annotations
@@ -21,8 +21,17 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 TORCH = "2.13.0"
 OLDEST_PYTHON = (3, 11)
-EXTRAS = {"runtime": "", "test": "[llm,dev]"}
-"""Environments by name, with the extras of pyproject.toml that each installs; each contains those before it."""
+EXTRAS = {"runtime": "", "test": "[llm,dev,zoo]", "docs": "[llm,dev,zoo,docs]"}
+"""Environments by name, with the extras of pyproject.toml that each installs; each contains those
+before it."""
+
+
+DECLARED = """
+if not _has_ops():  # added by tools/setup.py of PIKE
+    for _name in ("nms", "qnms"):
+        torch.library.define(f"torchvision::{_name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+"""
+"""What torchvision lacks where it cannot load its operators."""
 
 
 class SetupError(Exception):
@@ -49,6 +58,8 @@ def main(wanted: str) -> None:
     make_venv()
     install_torch()
     install_project(EXTRAS[wanted])
+    if "zoo" in EXTRAS[wanted]:
+        mend_torchvision()
     compile_all()
     for name in list(EXTRAS)[: list(EXTRAS).index(wanted) + 1]:
         stamp_file(name).write_text(fingerprint())
@@ -98,7 +109,8 @@ def make_venv() -> None:
 
 
 def install_torch() -> None:
-    """Install torch unless a recent one is there: the CPU build on Linux without an NVIDIA GPU, else the plain one."""
+    """Install torch unless a recent one is there: the CPU build on Linux without an NVIDIA GPU,
+    else the plain one."""
     if works(venv_python(), "import torch; assert tuple(map(int, torch.__version__.split('.')[:2])) >= (2, 8)"):
         return
     if sys.platform != "linux" or has_nvidia_gpu():
@@ -139,10 +151,35 @@ def install_project(extras: str) -> None:
     install("--constraint", constraints, "--editable", f"{ROOT}{extras}")
 
 
+def mend_torchvision() -> None:
+    """Make torchvision importable beside the CPU build of torch.
+
+    The wheel on PyPI needs CUDA's libraries to load its operators, and one line of it fails without
+    them. PyTorch's own index has a CPU build. Where that index cannot be reached, the operator is
+    declared: everything works then but non-maximum suppression.
+    """
+    if works(venv_python(), "import torchvision"):
+        return
+    say("installing the CPU build of torchvision")
+    install("uv")
+    uv = [venv_python(), "-m", "uv", "pip", "install", "--python", venv_python(), "--torch-backend=cpu"]
+    wanted = ["--no-deps", "--reinstall-package", "torchvision", "torchvision"]
+    constraints = ["--constraint", VENV / "keep-torch.txt"]
+    if succeeds([*uv, *constraints, *wanted]) and works(venv_python(), "import torchvision"):
+        return
+    code = "from importlib.util import find_spec; print(find_spec('torchvision').submodule_search_locations[0])"
+    found = subprocess.run([venv_python(), "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    extension = Path(found) / "extension.py"
+    extension.write_text(extension.read_text().partition(DECLARED[:40])[0] + DECLARED)
+    if not works(venv_python(), "import torchvision"):
+        raise SetupError("torchvision cannot be imported beside this torch: install the build that belongs to it")
+
+
 def compile_all() -> None:
     """Compile what was installed, because sandboxed children cannot keep what they compile.
 
-    A few packages hold files that are not for this Python; what does not compile is not imported either.
+    A few packages hold files that are not for this Python; what does not compile is not imported
+    either.
     """
     code = "import compileall, sysconfig; compileall.compile_dir(sysconfig.get_path('purelib'), quiet=2, workers=0)"
     subprocess.run([venv_python(), "-c", code], check=False)
@@ -154,7 +191,8 @@ def has_nvidia_gpu() -> bool:
 
 
 def install(*what: str | Path, quiet: bool = False) -> bool:
-    """Install with the environment's pip; with `quiet`, a failure is an answer and nothing is printed.
+    """Install with the environment's pip; with `quiet`, a failure is an answer and nothing is
+    printed.
 
     Bytecode is left to `compile_all`, which has more than one core for it.
     """
@@ -162,6 +200,11 @@ def install(*what: str | Path, quiet: bool = False) -> bool:
     if not quiet:
         run([*command, "--quiet"])
         return True
+    return succeeds(command)
+
+
+def succeeds(command: list[str | Path]) -> bool:
+    """Whether a command that prints nothing ends well."""
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
@@ -178,7 +221,7 @@ def run(command: list[str | Path]) -> None:
 
 def works(python: Path, code: str = "") -> bool:
     """Whether `python` exists and runs `code` without an error."""
-    return python.exists() and subprocess.run([python, "-c", code], capture_output=True, check=False).returncode == 0
+    return python.exists() and succeeds([python, "-c", code])
 
 
 def say(text: str) -> None:

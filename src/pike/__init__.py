@@ -1,86 +1,128 @@
 """PIKE: PyTorch Inference Kernel Evolution.
 
-Knows the names that people import from `pike` and where they live. Does not import any of them before it is used, so
-that `import pike` costs nothing and needs neither torch nor an LLM package. Two verbs, `pike.evaluate` and
-`pike.report`, share their name with a room; those rooms are made callable.
+Knows the names that people import from `pike` and the modules that they live in. Imports a module
+when one of its names is used: `import pike` needs neither torch nor a package for language models.
 """
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pike.api import (
-        Campaign,
+    from pike.api.campaigns import Campaign, Shared, campaign
+    from pike.api.dropin import DropIn
+    from pike.api.external import ask, finish, tell
+    from pike.api.judging import doctor, evaluate, lint, self_test
+    from pike.api.options import ConfigSource, ModelNames, Options
+    from pike.api.outputs import export, load, report
+    from pike.api.runs import Optimized, estimate, optimize, resume
+    from pike.api.suite import ResultsTable, Survey, baseline, suite
+    from pike.api.targets import ExampleInputs, Inputs, Target
+    from pike.api.views import (
         Check,
+        Checkpoint,
         Estimate,
-        Optimized,
-        Options,
-        campaign,
-        doctor,
-        estimate,
-        evaluate,
-        load,
-        optimize,
-        report,
-        resume,
+        ExternalStatus,
+        MoveReply,
+        Observer,
+        Progress,
+        Question,
+        RunResult,
+        SelfTestResult,
     )
+    from pike.core.errors import BoundaryError, InfraError, PikeError, ProviderError, StoreError, UserError
+    from pike.core.query import Answer
+    from pike.core.settings.config import RunConfig
+    from pike.core.task import Task
+    from pike.core.verdict.evaluation import Effort, Evaluation, Status
+    from pike.core.verdict.lint import LintReport
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Answer",
+    "BoundaryError",
     "Campaign",
     "Check",
+    "Checkpoint",
+    "ConfigSource",
+    "DropIn",
+    "Effort",
     "Estimate",
+    "Evaluation",
+    "ExampleInputs",
+    "ExternalStatus",
+    "InfraError",
+    "Inputs",
+    "LintReport",
+    "ModelNames",
+    "MoveReply",
+    "Observer",
     "Optimized",
     "Options",
+    "PikeError",
+    "Progress",
+    "ProviderError",
+    "Question",
+    "ResultsTable",
+    "RunConfig",
+    "RunResult",
+    "SelfTestResult",
+    "Shared",
+    "Status",
+    "StoreError",
+    "Survey",
+    "Target",
+    "Task",
+    "UserError",
     "__version__",
+    "ask",
+    "baseline",
     "campaign",
     "doctor",
     "estimate",
     "evaluate",
+    "export",
+    "finish",
+    "lint",
     "load",
     "optimize",
     "report",
     "resume",
+    "self_test",
+    "suite",
+    "tell",
 ]
 
-_ROOMS = frozenset({"evaluate", "report"})
+_HOMES = {
+    "pike.api.campaigns": "Campaign Shared campaign",
+    "pike.api.dropin": "DropIn",
+    "pike.api.external": "ask finish tell",
+    "pike.api.judging": "doctor evaluate lint self_test",
+    "pike.api.options": "ConfigSource ModelNames Options",
+    "pike.api.outputs": "export load report",
+    "pike.api.runs": "Optimized estimate optimize resume",
+    "pike.api.suite": "ResultsTable Survey baseline suite",
+    "pike.api.targets": "ExampleInputs Inputs Target",
+    "pike.api.views": "Check Checkpoint Estimate ExternalStatus MoveReply Observer Progress Question RunResult "
+    "SelfTestResult",
+    "pike.core.errors": "BoundaryError InfraError PikeError ProviderError StoreError UserError",
+    "pike.core.query": "Answer",
+    "pike.core.settings.config": "RunConfig",
+    "pike.core.task": "Task",
+    "pike.core.verdict.evaluation": "Effort Evaluation Status",
+    "pike.core.verdict.lint": "LintReport",
+}
+"""The modules that the names live in."""
 
 
-class _Room(ModuleType):
-    """A room that is also a verb: calling it calls the function of the same name in `pike.api`."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        from pike import api
-
-        return getattr(api, self.__name__.rpartition(".")[2])(*args, **kwargs)
-
-
-class _Package(ModuleType):
-    """This package; importing a room sets it as an attribute here, whoever imports it."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in _ROOMS and type(value) is ModuleType:
-            value.__class__ = _Room
-        super().__setattr__(name, value)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        return import_module(f"pike.{name}")
-    if name not in __all__:
-        raise AttributeError(f"module 'pike' has no attribute {name!r}")
-    from pike import api
-
-    return getattr(api, name)
+def __getattr__(name: str) -> object:
+    for module, names in _HOMES.items():
+        if name in names.split():
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module 'pike' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pike.evaluate.client import JudgeClient
-from pike.evaluate.corpus import Bait, Sample
+from pike.corpus import Bait, CorpusSample
+from pike.judge.client import JudgeClient
 
 
 @pytest.fixture(scope="session")
@@ -23,8 +23,8 @@ def bait() -> Iterator[Bait]:
 @pytest.fixture(scope="session")
 def judge(bait: Bait, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgeClient]:
     with pytest.MonkeyPatch.context() as changed:
-        # Side by side, each worker has a lease of its own: samples are refused for what they do, and their times may
-        # be wrong by `NOISE`, so that nobody need wait for quiet.
+        # Workers side by side have a device lock each. Samples are refused for what they do, and their times may be
+        # wrong by `NOISE`, so no worker needs to wait for a quiet machine.
         if os.environ.get("PYTEST_XDIST_WORKER"):
             changed.setenv("TMPDIR", str(tmp_path_factory.mktemp("judge")))
         client = JudgeClient()
@@ -33,13 +33,13 @@ def judge(bait: Bait, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judg
 
 
 @pytest.fixture(scope="session")
-def naive(bait: Bait) -> Iterator[Callable[[Sample], dict[str, Any]]]:
+def naive(bait: Bait) -> Iterator[Callable[[CorpusSample], dict[str, Any]]]:
     """`naive(sample)`: what a harness in the candidate's own process makes of it."""
     program = Path(__file__).with_name("naive.py")
     process = subprocess.Popen([sys.executable, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None and process.stdout is not None
 
-    def run(sample: Sample) -> dict[str, Any]:
+    def run(sample: CorpusSample) -> dict[str, Any]:
         request = {"task": sample.task_on("cpu").source, "source": sample.source_on("cpu"), "seconds": 4.0}
         for _ in range(sample.runs):
             process.stdin.write(json.dumps(request | {"options": sample.harness}) + "\n")

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from pike.evaluate.corpus import Kind, Sample, catalogue
+from pike.corpus import CorpusSample, SampleKind, catalogue
 
 ATTEMPTS = 3
-"""Some attacks need luck as well: a block of memory that nobody took meanwhile, a machine that is not too busy."""
-ON_CPU = [s for s in catalogue() if s.kind is Kind.ATTACK and "cpu" in s.devices]
+"""Some attacks need luck as well: a block of memory that is still free, a machine that is not too busy."""
+ON_CPU = [s for s in catalogue() if s.kind is SampleKind.ATTACK and "cpu" in s.devices]
 
 
 def bitten(bite: str, found: dict[str, Any]) -> bool:
@@ -29,7 +29,7 @@ def bitten(bite: str, found: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("sample", ON_CPU, ids=lambda sample: sample.id)
-def test_an_attack_bites_a_naive_harness(sample: Sample, naive) -> None:
+def test_an_attack_bites_a_naive_harness(sample: CorpusSample, naive) -> None:
     if len(os.sched_getaffinity(0)) < sample.cpus:
         pytest.skip(f"needs {sample.cpus} CPUs")
     for _ in range(ATTEMPTS):

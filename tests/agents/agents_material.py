@@ -2,13 +2,13 @@
 
 import dataclasses
 
-from pike.agents.plans import DRIFT
-from pike.core.agent import Context
+from pike.agents.reading.plans import DRIFT
+from pike.core.agent import Context, PromptTerms
 from pike.core.device import DeviceFacts
-from pike.core.evaluation import EvaluateOptions, Evaluation, OutputError, Precision, Status, Timing, Tolerance
-from pike.core.profile import Ceilings, Hotspot, Profile
 from pike.core.step import Candidate, Role, Scope, Solution, Step
 from pike.core.task import Task, TaskKind
+from pike.core.verdict.evaluation import EvaluateOptions, Evaluation, OutputError, Precision, Status, Timing, Tolerance
+from pike.core.verdict.profile import Ceilings, Hotspot, Profile
 
 CPU = DeviceFacts(
     "cpu",
@@ -180,6 +180,21 @@ def golden_contexts():
         ),
         "debug-source-cpu-drift": make(
             Role.DEBUG, failing=refused(Status.PARSE_ERROR, f"{DRIFT}a line is missing"), step={"plan": PLAN}
+        ),
+        "coa-source-cuda-daring": make(
+            device=H100,
+            seed=profiled(GPU_PROFILE),
+            failed=(refused(),),
+            original_profile=GPU_PROFILE,
+            terms=PromptTerms(daring=True, repairs=5),
+        ),
+        "coa-source-cpu-daring": make(terms=PromptTerms(daring=True), step={"idea": "Fuse the ReLU."}),
+        "efa-source-cpu-chain": make(
+            fix,
+            seed=solved(),
+            failing=planned(refused(log=log, source=CANDIDATE + "# tiles of 32\n"), "c6", "c3", ""),
+            failed=(planned(refused(reason="NameError: name 'tile' is not defined"), "c4", "c3", ""),),
+            terms=PromptTerms(daring=True, repairs=5),
         ),
         "coa-source-cpu-bare": make(optimise, dataclasses.replace(CPU, compilers=())),
     }

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pike.agents.anchors import BEGINS, ENDS, drift, mismatch, read
+from pike.agents.reading.anchors import BEGINS, ENDS, drift, mismatch, read
 
 TEXT = st.text(st.characters(codec="ascii", categories=("L", "N", "P", "S", "Zs")), min_size=1, max_size=12)
 

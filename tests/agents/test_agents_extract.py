@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pike.agents import extract
-from pike.agents.extract import SOURCE_BYTES
+from pike.agents.reading.extract import SOURCE_BYTES
 from pike.core.query import Finish
 
 GOOD = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
@@ -140,3 +140,33 @@ def test_a_large_hostile_answer_is_read_quickly():
     extract(("```python\nclass ModelNew(\n" * 3000) + "```\n" * 3000)
     extract("import x\nclass ModelNew(:\n" * 5000)
     assert time.monotonic() - started < 5
+
+
+DIFF = """--- a/model.py
++++ b/model.py
+@@ -4,3 +4,3 @@
+ class ModelNew(torch.nn.Module):
+     def forward(self, x):
+-        return x
++        return torch.relu(x)
+"""
+
+
+@pytest.mark.parametrize("answer", [DIFF, f"Apply this:\n{block(DIFF, info='diff')}", block(DIFF, info=""), DIFF[30:]])
+def test_a_diff_is_refused_as_a_diff(answer):
+    assert "is a diff" in extract(answer).refused
+
+
+def test_a_diff_beside_the_whole_file_does_no_harm():
+    assert extract(f"{block(GOOD)}\nThe change:\n{block(DIFF, info='diff')}").source == GOOD
+
+
+@pytest.mark.parametrize(
+    "helper", [block(HELPER, info="python title=ops.py"), block(f"# ops.py\n{HELPER}"), block(HELPER, info="ops.py")]
+)
+def test_a_file_that_imports_another_of_the_answer_is_refused(helper):
+    importing = f"from ops import helper\n{GOOD}"
+    found = extract(f"{helper}\nand\n{block(importing)}")
+    assert "two files" in found.refused and "ops.py" in found.refused
+    assert found.source == importing
+    assert extract(f"{helper}\nand\n{block(GOOD)}").refused == ""

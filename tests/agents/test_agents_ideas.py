@@ -87,3 +87,15 @@ def test_a_huge_answer_is_read_quickly():
     assert len(parse_ideas("- idea " + "x" * 100 + "\n" * 3 + "* **a** " * 50_000)) >= 1
     parse_ideas("#" * 100_000 + "\n" + "**" * 100_000 + "\n" + "1. a\n" * 20_000)
     assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '["fuse the layers", "", null, "None", "N/A"]',
+        '[{"title": "fuse the layers", "detail": null}, {"title": "", "detail": ""}, {"title": null}]',
+        "1. fuse the layers\n2.\n3. None\n4. **Idea 4:**\n",
+    ],
+)
+def test_empty_ideas_are_dropped(answer):
+    assert parse_ideas(answer) == ("fuse the layers",)

@@ -4,16 +4,17 @@ import pytest
 from agents_material import CANDIDATE, CPU, H100, MODULE_TASK, PLAN, SOURCE_TASK, make, needed, refused, solved
 
 from pike.agents import LlmAgent, estimate, render
-from pike.core.config import LlmConfig
+from pike.core.agent import PromptTerms
 from pike.core.errors import ProviderError
-from pike.core.evaluation import EvaluateOptions
 from pike.core.query import Answer, Finish
+from pike.core.settings.config import LlmConfig
 from pike.core.step import Role
 from pike.core.task import Task, TaskKind
+from pike.core.verdict.evaluation import EvaluateOptions
 from pike.llm import approximate_tokens, complete_with_retries, connect
-from pike.llm.fake_server import FakeServer, Reply
-from pike.llm.script import Line, Script
+from pike.llm.fake_server import FakeReply, FakeServer
 from pike.llm.scripted import ScriptedClient
+from pike.llm.scripted.script import Line, Script
 
 FILE = "# fused relu\nimport torch\n\n\nclass ModelNew(torch.nn.Module):\n    pass\n"
 
@@ -131,7 +132,7 @@ async def test_over_a_real_socket_the_whole_prompt_arrives(monkeypatch):
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     context = make(device=H100)
-    with FakeServer([Reply(f"```python\n{FILE}```")]) as server:
+    with FakeServer([FakeReply(f"```python\n{FILE}```")]) as server:
         client = connect(f"openai:m@{server.url}", LlmConfig())
         proposal = await agent_for(client).act(context)
         await client.aclose()
@@ -142,7 +143,7 @@ async def test_over_a_real_socket_the_whole_prompt_arrives(monkeypatch):
 
 @pytest.mark.parametrize("task", [SOURCE_TASK, MODULE_TASK])
 def test_an_estimate_covers_every_role_and_counts_the_real_prompt(task):
-    rows = {row.role: row for row in estimate(task, CPU, EvaluateOptions())}
+    rows = {row.role: row for row in estimate(task, CPU, EvaluateOptions(), PromptTerms())}
     assert set(rows) == set(Role)
     prompt = render(make(Role.BRAINSTORM, task=task))
     assert rows[Role.BRAINSTORM].input_tokens == approximate_tokens(prompt.system + prompt.user)
@@ -152,7 +153,9 @@ def test_an_estimate_covers_every_role_and_counts_the_real_prompt(task):
 def test_a_longer_model_costs_more():
     long = Task("long", "long", TaskKind.SOURCE, SOURCE_TASK.source * 40, "x")
     for short_row, long_row in zip(
-        estimate(SOURCE_TASK, CPU, EvaluateOptions()), estimate(long, CPU, EvaluateOptions()), strict=True
+        estimate(SOURCE_TASK, CPU, EvaluateOptions(), PromptTerms()),
+        estimate(long, CPU, EvaluateOptions(), PromptTerms()),
+        strict=True,
     ):
         assert long_row.input_tokens > short_row.input_tokens
         assert long_row.output_tokens >= short_row.output_tokens

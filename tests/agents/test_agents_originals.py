@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pike import tasks
-from pike.agents.originals import original_file
+from pike.agents.reading.originals import original_file
 
 
 def test_weights_that_a_task_sets_afterwards_are_not_the_candidates_business() -> None:

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 from agents_material import CANDIDATE, MODEL, MODULE_TASK, PLAN, SOURCE_TASK, make, needed, refused, solved
 
-from pike.agents.anchors import BEGINS, ENDS
-from pike.agents.originals import original_file
-from pike.agents.plans import DRIFT, find, improvable, instructions, refusal
-from pike.core.evaluation import Status
+from pike.agents.reading.anchors import BEGINS, ENDS
+from pike.agents.reading.originals import original_file
+from pike.agents.reading.plans import DRIFT, find, improvable, instructions, refusal
 from pike.core.query import Answer, Finish
 from pike.core.step import Role
+from pike.core.verdict.evaluation import Status
 
 
 def answer(block: str, finish: Finish = Finish.STOP, closed: bool = True) -> Answer:

@@ -6,9 +6,9 @@ import pytest
 from agents_material import PLAN, make, needed, planned, refused, solved
 
 from pike.agents import render
-from pike.agents.windows import MOST_NODES, NODE_CHARACTERS, TEXT_CHARACTERS, WINDOW_CHARACTERS, window
-from pike.core.evaluation import Status
+from pike.agents.prompts.windows import MOST_NODES, NODE_CHARACTERS, TEXT_CHARACTERS, WINDOW_CHARACTERS, window
 from pike.core.step import Role
+from pike.core.verdict.evaluation import Status
 
 
 def line_of(name: str, characters: int) -> str:

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from pike.core.evaluation import Evaluation, Status, Timing, Weights
 from pike.core.step import Candidate
 from pike.core.task import Task, TaskKind
-from pike.engine import bestfile
-from pike.engine.bestfile import Terms, literal
-from pike.engine.signature import describe
+from pike.core.verdict.evaluation import Evaluation, Status, Timing, Weights
+from pike.engine.output import best_file as bestfile
+from pike.engine.output.best_file import Terms, literal
+from pike.engine.output.signature import describe
 
 MARK = 1000.0
 
@@ -95,6 +95,7 @@ def best_file(
         final=True,
         evaluation=Evaluation(Status.VALID, timing=timing, weights=weights, device="cpu (test)", torch_version="2"),
         pike_version="0.1.0",
+        constants=more.pop("constants", ()),
     )
     task = Task("demo/small", "Small\nmodel", TaskKind.MODULE, "", "here")
     bestfile.write(path, task, Candidate("c7", source, author="me", note="adds\na mark"), terms)

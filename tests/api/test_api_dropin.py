@@ -16,9 +16,9 @@ from api_material import CONSTRUCTS, CONVERTS, MARK, STATIC, Linear, Small, best
 from torch import nn
 
 import pike
-from pike.api import DropIn
+from pike import DropIn
 from pike.core.errors import UserError
-from pike.core.evaluation import Weights
+from pike.core.verdict.evaluation import Weights
 
 X = torch.linspace(-1, 1, 8).reshape(2, 4)
 
@@ -244,6 +244,34 @@ def test_a_call_that_could_not_be_described_needs_an_example(original: Small, tm
 
 
 @torch.no_grad()
+def test_forms_for_several_batches_answer_each_its_own(original: Small, tmp_path: Path) -> None:
+    one, two, broken = X[:1], X, X.repeat(2, 1)
+    failing = CONVERTS.replace("return self.inner", "raise ValueError('no rows')\n        return self.inner")
+    paths = [
+        best_file(tmp_path / f"{len(x)}.py", failing if x is broken else CONVERTS, (x,)) for x in (two, one, broken)
+    ]
+    dropin = pike.load(paths, reference=original)
+    for x in (one, two, one):
+        check(dropin, original, x)
+    assert "no rows" in falls_back(dropin, original, broken)
+    other = X.repeat(3, 1)
+    assert torch.equal(dropin(other), original(other))
+    said = (
+        "it was judged on (float32[2, 4]), this call is (float32[6, 4]); other forms were judged on (float32[1, 4]), "
+    )
+    assert dropin.why_not((other,), {}).startswith(said)
+    original.linear.weight.add_(1.0)
+    for again in (dropin, copy.deepcopy(dropin)):
+        check(again, again.original, one)
+        check(again, again.original, two)
+    best_file(paths[1], CONVERTS, (one,), device="cuda")
+    with pytest.raises(UserError, match="different devices"):
+        pike.load(paths, reference=original)
+    with pytest.raises(UserError, match=r"path of a best\.py"):
+        pike.load([], reference=original)
+
+
+@torch.no_grad()
 def test_it_works_inside_another_module(dropin: DropIn, original: Small) -> None:
     model = nn.Sequential(nn.Identity(), dropin).eval()
     assert fast(model(X))
@@ -283,11 +311,20 @@ def test_a_file_that_pike_did_not_write_is_refused(original: Small, tmp_path: Pa
 
 
 def test_the_file_of_a_loaded_candidate_stays_for_the_life_of_its_process_only(tmp_path: Path) -> None:
-    code = (
-        "import os\nfrom pathlib import Path\nfrom pike.api.loading import _imported\n"
-        "found = Path(_imported('mark = 1').__file__)\n"
-        "if os.fork() == 0:\n    raise SystemExit\n"
-        "os.wait()\nassert found.is_file(), 'a forked process took it away'\n"
-    )
-    subprocess.run([sys.executable, "-c", code], env=os.environ | {"TMPDIR": str(tmp_path)}, check=True, timeout=120)
-    assert list(tmp_path.iterdir()) == []
+    best = best_file(tmp_path / "best.py", CONVERTS, (X,))
+    code = f"""
+import os, sys, torch, pike
+from pathlib import Path
+faster = pike.load({str(best)!r}, reference=torch.nn.Linear(4, 3).eval())
+with torch.no_grad():
+    faster(torch.zeros(2, 4))
+(found,) = [Path(module.__file__) for name, module in sys.modules.items() if name.startswith("pike_candidate_")]
+if os.fork() == 0:
+    raise SystemExit
+os.wait()
+assert found.is_file(), "a forked process took it away"
+"""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    subprocess.run([sys.executable, "-c", code], env=os.environ | {"TMPDIR": str(temporary)}, check=True, timeout=120)
+    assert list(temporary.iterdir()) == []

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 import pike
-from pike.engine import originals, outputs
+from pike.engine.output import originals, outputs
+from pike.engine.state.resume import read_state
 
 pytestmark = pytest.mark.slow
 
@@ -62,7 +63,7 @@ def _winner(done: pike.Optimized, module: nn.Module) -> nn.Module:
     assert done.result.evaluation.timing is not None
     timing = replace(done.result.evaluation.timing, speedup_ci95=(2.0, 3.0))
     result = replace(done.result, evaluation=replace(done.result.evaluation, timing=timing))
-    task = outputs.remember_task(done.folder)
+    task = read_state(Path(done.folder)).task
     outputs.write(done.folder, task, result, originals.load(task))
     return pike.load(done.folder / "best.py", reference=module)
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pike.api import compose_config
-from pike.core.config import RunConfig
+from pike.api.options import compose_config
 from pike.core.errors import UserError
-from pike.core.evaluation import Precision, Tolerance
+from pike.core.settings.config import RunConfig
 from pike.core.step import Role
+from pike.core.verdict.evaluation import Precision, Tolerance
 
 
 def test_defaults_then_file_then_options_then_settings(tmp_path: Path) -> None:
@@ -76,15 +76,14 @@ def test_an_option_that_is_none_changes_nothing() -> None:
 
 
 def test_options_of_the_strategy_are_handed_on() -> None:
-    config = compose_config("t", {"settings": ["strategy.top_k=2", "strategy.preset=pike-b"]})
-    assert config.strategy.options == {"top_k": 2}
+    config = compose_config("t", {"settings": ["strategy.selection.k=2", "strategy.preset=pike-b"]})
+    assert config.strategy.options == {"selection": {"k": 2}}
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         ({"settings": ["llm.coa=[1]"]}, "llm.coa"),
-        ({"querry_budget": 3}, "did you mean 'query_budget'"),
         ({"query_budget": "many"}, "budget.queries"),
         ({"query_budget": -1}, "at least 0"),
         ({"concurrency": 0}, "at least 1"),

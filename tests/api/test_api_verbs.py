@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 import warnings
 from pathlib import Path
 
@@ -12,9 +13,10 @@ import torch
 from torch import nn
 
 import pike
-from pike.api import DropIn
+from pike import DropIn
+from pike.core import figures
 from pike.core.errors import UserError
-from pike.core.evaluation import Status
+from pike.core.verdict.evaluation import Status
 
 QUICK = (
     "evaluate.max_timing_seconds=0.3",
@@ -52,6 +54,14 @@ class RowByRow(nn.Module):
         return torch.stack([self.linear(row) for row in x])
 
 
+class Waiting(RowByRow):
+    """The same, so slow that any machine sees the gain, however busy it is."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.03)
+        return super().forward(x)
+
+
 def script(path: Path, source: str) -> str:
     path.write_text(json.dumps([{"text": f"1. all rows at once\n```python\n{source}```"}]))
     return f"scripted:{path}"
@@ -59,7 +69,7 @@ def script(path: Path, source: str) -> str:
 
 def test_a_live_module_becomes_a_faster_drop_in(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    module, x = RowByRow().eval(), torch.randn(256, 16)
+    module, x = Waiting().eval(), torch.randn(256, 16)
     before = torch.random.get_rng_state()
     phases = set[str]()
     done = pike.optimize(
@@ -70,6 +80,7 @@ def test_a_live_module_becomes_a_faster_drop_in(tmp_path: Path) -> None:
         out=tmp_path / "run",
         settings=QUICK,
         observer=lambda progress: phases.add(progress.phase),
+        dynamic_batch=[64, 256],
     )
     assert torch.equal(torch.random.get_rng_state(), before), "the caller's random numbers are left alone"
     assert done.result.finished
@@ -79,6 +90,8 @@ def test_a_live_module_becomes_a_faster_drop_in(tmp_path: Path) -> None:
     assert phases >= {"searching", "measuring", "done"}
     assert {path.name for path in done.folder.iterdir()} >= {"best.py", "result.json", "report.html"}
     assert done.report() == done.folder / "report.html"
+    shown = done._repr_html_()
+    assert figures.times(done.result.speedup) in shown and "report.html" in shown
 
     faster = done.module
     assert isinstance(faster, DropIn)
@@ -86,6 +99,13 @@ def test_a_live_module_becomes_a_faster_drop_in(tmp_path: Path) -> None:
         warnings.simplefilter("error")
         assert faster.why_not((x,), {}) == ""
         torch.testing.assert_close(faster(x), module(x))
+    (bucket,) = done.buckets
+    assert bucket.batch == 64
+    assert bucket.speedup is not None, bucket.why
+    with torch.no_grad():
+        assert faster.why_not((x[:64],), {}) == ""
+        torch.testing.assert_close(faster(x[:64]), module(x[:64]))
+        assert "other forms were judged on (float32[64, 16])" in faster.why_not((x[:65],), {})
     assert list(faster.state_dict()) == list(module.state_dict())
     again = pike.load(done.folder / "best.py", reference=module)
     with torch.no_grad():
@@ -117,6 +137,8 @@ def test_a_target_that_is_nothing_is_refused(tmp_path: Path) -> None:
         pike.optimize("demo/nothing", out=tmp_path / "run")
     with pytest.raises(UserError, match="cannot be read"):
         pike.evaluate(RowByRow(), tmp_path / "none.py", example_inputs=torch.randn(4, 16))
+    with pytest.raises(UserError, match="have no batch"):
+        pike.optimize(RowByRow(), {"scale": 2.0}, out=tmp_path / "run", dynamic_batch=[8])
     assert not (tmp_path / "run").exists()
 
 

@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
-from pike.baselines import BASELINES, EAGER, Published, missing_here, source
-from pike.baselines.sources import COMPILE, CUDA_GRAPH, TENSORRT
-from pike.baselines.ways import as_cuda_graphs
+from pike.baselines import BASELINES, EAGER, PublishedFolder, missing_here, source
+from pike.baselines.catalogue import COMPILE, CUDA_GRAPH, TENSORRT
+from pike.baselines.techniques import as_cuda_graphs
 from pike.core.errors import UserError
-from pike.core.evaluation import Evaluation, Precision, Status
 from pike.core.task import Task, TaskKind
+from pike.core.verdict.evaluation import Evaluation, Precision, Status
 
 SOURCE = """
 from __future__ import annotations
@@ -204,26 +204,26 @@ def test_a_published_solution_is_found(tmp_path: Path, layout: str) -> None:
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text("")
-    assert Published(tmp_path).find(TASK) == (tmp_path / layout, "")
+    assert PublishedFolder(tmp_path).find(TASK) == (tmp_path / layout, "")
 
 
 def test_the_exact_name_wins_over_the_number(tmp_path: Path) -> None:
     for name in ("9.py", "9_thing.py", "9_zzz.py"):
         (tmp_path / name).write_text("")
-    assert Published(tmp_path).find(TASK)[0] == tmp_path / "9_thing.py"
+    assert PublishedFolder(tmp_path).find(TASK)[0] == tmp_path / "9_thing.py"
 
 
 def test_a_missing_or_unclear_solution_says_so(tmp_path: Path) -> None:
-    found, why = Published(tmp_path).find(TASK)
+    found, why = PublishedFolder(tmp_path).find(TASK)
     assert found is None and "no solution for 9_Thing" in why
     (tmp_path / "9_a.py").write_text("")
     (tmp_path / "9_b.py").write_text("")
-    found, why = Published(tmp_path).find(TASK)
+    found, why = PublishedFolder(tmp_path).find(TASK)
     assert found is None and "not clear" in why and "9_a.py, 9_b.py" in why
     with pytest.raises(UserError, match="no folder"):
-        Published(tmp_path / "nowhere")
+        PublishedFolder(tmp_path / "nowhere")
 
 
 def test_a_published_folder_is_named_without_its_path(tmp_path: Path) -> None:
     (tmp_path / "pike-b").mkdir()
-    assert Published(tmp_path / "pike-b").name == "published:pike-b"
+    assert PublishedFolder(tmp_path / "pike-b").name == "published:pike-b"

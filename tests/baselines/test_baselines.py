@@ -9,11 +9,10 @@ import cloudpickle
 import pytest
 import torch
 
-from pike.baselines import BASELINES, COMPILE, EAGER, for_device, measure, source
-from pike.core.device import DeviceFacts
-from pike.core.evaluation import Effort, EvaluateOptions, Evaluation, EvaluationRequest, Status, Weights
+from pike.baselines import BASELINES, COMPILE, EAGER, for_device, source
 from pike.core.task import Task, TaskKind
-from pike.evaluate.client import JudgeClient
+from pike.core.verdict.evaluation import EvaluateOptions, EvaluationRequest, Status, Weights
+from pike.judge.client import JudgeClient
 
 SOURCE = """
 import torch
@@ -62,15 +61,15 @@ def judge() -> Iterator[JudgeClient]:
 
 
 def test_eager_gets_the_weights_by_state_dict(judge: JudgeClient, source_task: Task) -> None:
-    (eager,) = measure(judge, source_task, SHORT, [EAGER], Effort.SEARCH)
-    assert eager.evaluation.status in CORRECT, eager.evaluation.reason
-    assert eager.evaluation.weights is Weights.STATE_DICT
+    verdict = judge.evaluate(EvaluationRequest(source_task, source(EAGER, source_task), SHORT))
+    assert verdict.status in CORRECT, verdict.reason
+    assert verdict.weights is Weights.STATE_DICT
 
 
 def test_eager_gets_a_live_module_through_from_reference(judge: JudgeClient, module_task: Task) -> None:
-    (eager,) = measure(judge, module_task, SHORT, [EAGER], Effort.SEARCH)
-    assert eager.evaluation.status in CORRECT, eager.evaluation.reason
-    assert eager.evaluation.weights is Weights.FROM_REFERENCE
+    verdict = judge.evaluate(EvaluationRequest(module_task, source(EAGER, module_task), SHORT))
+    assert verdict.status in CORRECT, verdict.reason
+    assert verdict.weights is Weights.FROM_REFERENCE
 
 
 def test_compiling_really_happens(source_task: Task) -> None:
@@ -81,32 +80,6 @@ def test_compiling_really_happens(source_task: Task) -> None:
     assert namespace["Model"](8)._compiled_call_impl is None  # type: ignore[operator]
 
 
-class RecordingJudge:
-    """Answers at once and remembers what was asked."""
-
-    def __init__(self, device: str) -> None:
-        self.device = device
-        self.asked: list[EvaluationRequest] = []
-
-    def facts(self, device: str) -> DeviceFacts:
-        return DeviceFacts(self.device, "test")
-
-    def evaluate(self, request: EvaluationRequest, on_stage: object = None) -> Evaluation:
-        self.asked.append(request)
-        return Evaluation(Status.BUILD_ERROR, "no compiler")
-
-
-def test_cuda_graph_modes_are_left_out_on_a_cpu(source_task: Task) -> None:
-    cpu, cuda = RecordingJudge("cpu"), RecordingJudge("cuda:0")
-    on_cpu = [m.baseline.name for m in measure(cpu, source_task, EvaluateOptions())]
-    on_cuda = [m.baseline.name for m in measure(cuda, source_task, EvaluateOptions())]
-    assert on_cpu == [b.name for b in for_device(False)] == ["eager", "compile", "compile:max-autotune"]
-    assert on_cuda == [b.name for b in BASELINES]
-    assert {request.effort for request in cuda.asked} == {Effort.FINAL}
-
-
-def test_verdicts_come_one_by_one(source_task: Task) -> None:
-    judge = RecordingJudge("cpu")
-    verdicts = measure(judge, source_task, EvaluateOptions())
-    next(verdicts)
-    assert len(judge.asked) == 1
+def test_cuda_graph_modes_are_left_out_on_a_cpu() -> None:
+    assert [baseline.name for baseline in for_device(False)] == ["eager", "compile", "compile:max-autotune"]
+    assert for_device(True) == BASELINES

@@ -12,9 +12,9 @@ from rich.console import Console
 from pike.api.campaigns import Shared, campaign
 from pike.api.views import CampaignProgress
 from pike.cli import main
-from pike.cli.campaign_live import CampaignWatcher
+from pike.cli.compare.campaign import CampaignWatcher
 from pike.engine import InstantExecutor
-from pike.engine.campaign_progress import ContenderProgress, OpenRun
+from pike.engine.schedule.progress import ContenderProgress, OpenRun
 
 SOURCE = """
 import torch
@@ -36,7 +36,7 @@ CANDIDATE = "```python\\n# pike-instant: valid 4ms final 5ms\\nclass ModelNew: .
 CONFIG = """
 [campaign]
 tasks = ["{folder}/relu.py", "{folder}/missing.py"]
-presets = ["pike-b:no-iba"]
+contenders = ["pike-b:no-iba"]
 query_cuts = [2]
 
 [budget]
@@ -93,7 +93,7 @@ def test_a_campaign_is_carried_on_reported_and_replayed(
         (["campaign", "nowhere.toml"], "nowhere.toml"),
         (["campaign", "--resume", "nowhere"], "no campaign in"),
         (["campaign", "CONFIG", "--set", "campaign.repeat=2"], "did you mean 'repeats'"),
-        (["campaign", "CONFIG", "--set", "campaign.presets=['pike-z']"], "pike-z"),
+        (["campaign", "CONFIG", "--set", "campaign.contenders=['pike-z']"], "pike-z"),
         (["campaign", "CONFIG", "--set", "engine.concurrency=0"], "engine.concurrency"),
         (["campaign", "CONFIG", "--set", "llm.coa=none", "--resume", "x"], "no campaign in|no other option"),
     ],
@@ -146,7 +146,6 @@ def test_on_a_terminal_a_table_shows_every_strategy() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=120)
     with CampaignWatcher(console) as watcher:
         watcher(snapshot("a: finished"))
-        watcher._live.refresh()
     assert isinstance(console.file, io.StringIO)
     said = console.file.getvalue()
     for words in ("pike-b", "2/6", "1.84×", "demo/resnet18, pike-b, repeat 1", "a: finished"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 import typer
 from test_cli_show import RESULT
 
-from pike.cli import demo as module
+from pike.api import outputs, runs
+from pike.cli.run import demo as module
 from pike.core.errors import UserError
 
 
@@ -29,25 +31,21 @@ def test_what_cannot_be_used_is_refused_before_an_earlier_demo_is_put_aside(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["resnet18", "resnet19"]
 
 
-def test_stopping_while_torch_compile_is_measured_keeps_the_table(
+def test_a_demo_that_is_stopped_shows_what_it_has_and_begins_no_other_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = list[str]()
 
     def optimize(task: str, **_: object) -> SimpleNamespace:
         asked.append(task)
-        return SimpleNamespace(result=RESULT)
+        return SimpleNamespace(result=replace(RESULT, finished=False, stopped="interrupted"))
 
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(module.api, "estimate", lambda *_, **__: None)
-    monkeypatch.setattr(module.api, "optimize", optimize)
-    monkeypatch.setattr(module.api, "report", lambda folder: folder / "index.html")
-    monkeypatch.setattr(module, "baselines", interrupted)
+    monkeypatch.setattr(runs, "estimate", lambda *_, **__: None)
+    monkeypatch.setattr(runs, "optimize", optimize)
+    monkeypatch.setattr(outputs, "report", lambda folder: folder / "index.html")
     with pytest.raises(typer.Exit):
         module.demo(out=tmp_path)
-    assert asked == ["demo/resnet18"], "the next model is not begun"
+    assert asked == ["demo/resnet18"]
     shown = capsys.readouterr()
     assert "2.21×" in shown.out + shown.err
-    assert "stopped before torch.compile" in shown.out + shown.err
+    assert "Continue with:  pike resume" in shown.out + shown.err

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pike.cli import main, running
+from pike.api import runs
+from pike.api.options import compose_config
+from pike.cli import main
 from pike.core.errors import InfraError, ProviderError, UserError
 
 TASK = """
@@ -86,7 +88,7 @@ def test_the_outside_world_has_its_own_exit_code(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(running.api, "resume", fail)
+    monkeypatch.setattr(runs, "resume", fail)
     assert main.run(["resume", "somewhere"]) == 3
     assert capsys.readouterr().err == f"pike: {error}.\n"
 
@@ -95,7 +97,7 @@ def test_a_bug_is_not_dressed_up(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(running.api, "resume", fail)
+    monkeypatch.setattr(runs, "resume", fail)
     with pytest.raises(ZeroDivisionError):
         main.run(["resume", "somewhere"])
 
@@ -104,7 +106,7 @@ def test_ctrl_c_is_not_a_traceback(capsys: pytest.CaptureFixture[str], monkeypat
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(running.api, "resume", interrupted)
+    monkeypatch.setattr(runs, "resume", interrupted)
     assert main.run(["resume", "somewhere"]) == 130
     assert "Traceback" not in capsys.readouterr().err
 
@@ -117,7 +119,7 @@ def test_money_is_not_spent_without_a_terminal_to_ask_on(
 
     script = tmp_path / "script.toml"
     script.write_text('input_usd_per_mtok = 1.0\noutput_usd_per_mtok = 10.0\n[[answer]]\ntext = "hello"\n')
-    monkeypatch.setattr(running.api, "optimize", never)
+    monkeypatch.setattr(runs, "optimize", never)
     assert main.run(["optimize", task, "--llm", f"scripted:{script}", "--query-budget", "20"]) == 2
     err = capsys.readouterr().err
     assert "--yes" in err
@@ -132,8 +134,8 @@ def test_nobody_is_asked_where_nothing_is_spent_or_yes_was_said(
     def begun(*_: object, **__: object) -> None:
         raise UserError("the run began")
 
-    monkeypatch.setattr(running.api, "optimize", begun)
-    monkeypatch.setattr(running.api, "estimate", lambda *_, **__: pytest.fail("estimated"))
+    monkeypatch.setattr(runs, "optimize", begun)
+    monkeypatch.setattr(runs, "estimate", lambda *_, **__: pytest.fail("estimated"))
     assert main.run(["optimize", task, *arguments]) == 2
 
 
@@ -145,19 +147,19 @@ def test_options_win_over_the_file_and_settings_over_options(
     def begun(target: str, **given: object) -> None:
         given.pop("observer")
         given.pop("out")
-        seen.append(running.api.compose_config(target, given))  # type: ignore[arg-type]
+        seen.append(compose_config(target, given))  # type: ignore[arg-type]
         raise UserError("enough")
 
-    monkeypatch.setattr(running.api, "optimize", begun)
+    monkeypatch.setattr(runs, "optimize", begun)
     file = tmp_path / "run.toml"
-    file.write_text("[budget]\nqueries = 7\nusd = 1.5\n[engine]\nconcurrency = 3\n[strategy]\ntop_k = 2\n")
+    file.write_text("[budget]\nqueries = 7\nusd = 1.5\n[engine]\nconcurrency = 3\n[strategy]\nselection = {k = 2}\n")
     options = ["--config", str(file), "--concurrency", "5", "--query-budget", "9", "--set", "budget.queries=11"]
     models = ["--llm", "openai:a", "--llm", "openai:b", "--debug-llm", "openai:c"]
     main.run(["optimize", task, *options, *models, "--yes"])
     (config,) = seen
     assert (config.llm.coa, config.llm.efa, config.llm.debug) == (("openai:a", "openai:b"), "", "openai:c")
     assert (config.budget.queries, config.budget.usd, config.engine.concurrency) == (11, 1.5, 5)
-    assert config.strategy.options == {"top_k": 2}
+    assert config.strategy.options == {"selection": {"k": 2}}
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,10 +177,10 @@ def test_strategies_of_a_file_are_listed_with_what_they_change(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "mine.toml"
-    file.write_text('[strategies.mine]\nbase = "stark"\nepsilon = 0.1\n')
+    file.write_text('[strategies.mine]\nbase = "stark"\nselection = {epsilon = 0.1}\n')
     assert main.run(["strategies", "--config", str(file), "--json"]) == 0
     mine = json.loads(capsys.readouterr().out)["strategies"][-1]
-    assert (mine["name"], mine["base"], mine["differences"]) == ("mine", "stark", [["epsilon", "0.1"]])
+    assert (mine["name"], mine["base"], mine["differences"]) == ("mine", "stark", [["selection.epsilon", "0.1"]])
     file.write_text("[strategies.mine]\nepsilon = 0.1\n")
     assert main.run(["strategies", "--config", str(file)]) == 2
     assert "needs a base" in capsys.readouterr().err

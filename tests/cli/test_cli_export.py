@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,8 +12,8 @@ import pytest
 
 from pike import engine
 from pike.cli import main
-from pike.core.budget import Budget
-from pike.core.config import LlmConfig, RunConfig, StrategyConfig
+from pike.core.settings.budget import Budget
+from pike.core.settings.config import LlmConfig, RunConfig, StrategyConfig
 from pike.core.task import Task, TaskKind
 
 ANSWER = "```python\nimport torch\n# pike-instant: valid 2ms\nclass ModelNew(torch.nn.Module):\n    pass\n```"
@@ -41,17 +42,15 @@ def test_a_checkpoint_is_written_and_named(folder: Path, capsys: pytest.CaptureF
     assert (folder.parent / "out" / "checkpoints" / "checkpoint_2" / "programs" / "original.json").is_file()
 
 
-def test_a_missing_extra_is_one_sentence(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from pike.search.evolution import database
-
-    database._code.cache_clear()
-    for name in [name for name in sys.modules if name.split(".")[0] == "openevolve"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "openevolve", None)
-    assert main.run(["export", "--openevolve", str(folder)]) == 2
-    said = capsys.readouterr()
-    assert "pike-torch[openevolve]" in said.err
-    assert said.err.count("\n") == 1
+def test_a_missing_extra_is_one_sentence(folder: Path) -> None:
+    code = f"""
+import sys
+sys.modules["openevolve"] = None
+from pike.cli import main
+sys.exit(main.run(["export", "--openevolve", {str(folder)!r}]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "pike-torch[openevolve]" in done.stderr
+    assert done.stderr.count("\n") == 1
     assert not (folder / "openevolve").exists()

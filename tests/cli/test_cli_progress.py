@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import io
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from pike.api.views import Activity, Progress
-from pike.cli.live import fresh
-from pike.cli.progress import Watcher
-from pike.core.budget import Budget, Spend
-from pike.core.evaluation import Status
+from pike.cli.display.live import fresh
+from pike.cli.display.progress import Watcher
+from pike.core.accounts import Uncertain
+from pike.core.settings.budget import Budget, Spend
 from pike.core.step import Role
-from pike.engine.ledger import Uncertain
+from pike.core.verdict.evaluation import Status
 
 
 def snapshot(
@@ -35,6 +36,14 @@ def snapshot(
         events=events,
         stopped="",
     )
+
+
+def test_the_panel_says_what_of_the_time_is_kept_for_the_finalists() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=160)
+    watcher = Watcher(console)
+    console.print(watcher.panel(replace(snapshot(), limit_seconds=72.0, kept_seconds=24.0)))
+    assert "of 1 min 12 s, 24 s kept for the finalists" in written(console).replace("24.0 s", "24 s")
+    assert "kept for the finalists" not in written(console).split("24")[0]
 
 
 def plain() -> Console:
@@ -60,6 +69,18 @@ def test_without_a_terminal_each_event_is_one_line() -> None:
     assert "\x1b" not in written(console)
 
 
+@pytest.mark.parametrize(
+    ("most", "line", "row"), [(10, "5/10 candidates", "5 of 10"), (None, "5 candidates", "candidates")]
+)
+def test_steps_of_recipes_are_candidates_and_no_queries(most: int | None, line: str, row: str) -> None:
+    recipes = replace(snapshot("x"), asks_models=False, candidates=5, most_candidates=most)
+    for console, words in ((plain(), line), (Console(file=io.StringIO(), force_terminal=True, width=100), row)):
+        with Watcher(console) as watcher:
+            watcher(recipes)
+        assert words in written(console)
+        assert "queries" not in written(console)
+
+
 def test_before_anything_is_valid_there_is_no_best() -> None:
     console = plain()
     with Watcher(console) as watcher:
@@ -77,7 +98,6 @@ def test_on_a_terminal_a_panel_shows_everything() -> None:
     )
     with Watcher(console) as watcher:
         watcher(snapshot("c9: build-error", active=activities))
-        watcher._live.refresh()
     text = written(console)
     for words in (
         "ResNet-18 [batch 2]",

@@ -117,6 +117,15 @@ def test_a_whole_run_then_its_report_then_nothing_to_resume(folder: Path) -> Non
     assert "finished already" in again.stdout
 
 
+def test_an_original_that_raises_is_one_sentence_before_the_first_query(folder: Path) -> None:
+    (folder / "task.py").write_text(TASK.replace("return x", "raise ValueError('no such mask')"))
+    llm = script(folder, {"file": "faster.py"})
+    done = pike(folder, "optimize", "task.py", *RUN, "--llm", llm, "--query-budget", "3", "--out", "run", "--json")
+    assert (done.returncode, (folder / "run").exists()) == (2, False), done.stderr
+    said = only_object(done.stdout)["error"]["message"]
+    assert "does not run (ValueError: no such mask); call it on its inputs" in said and "\n" not in said
+
+
 @pytest.mark.slow
 def test_ctrl_c_stops_cleanly_and_resume_finishes(folder: Path) -> None:
     llm = script(folder, {"file": "faster.py"}, {"step": 2, "file": "faster.py", "delay_seconds": 8.0})
@@ -153,11 +162,22 @@ def test_the_demo_ends_with_its_table_and_files(folder: Path) -> None:
     words = ["demo", "demo/gpt_block:small", "--query-budget", "1", "--device", "cpu", *quick]
     done = pike(folder, *words, PATH=str(folder))
     assert done.returncode in (0, 1), done.stderr
-    for column in ("model", "eager", "torch.compile", "best", "speedup", "95 % interval", "error", "queries", "time"):
+    for column in (
+        "model",
+        "eager",
+        "torch.compile",
+        "best",
+        "speedup",
+        "95 % interval",
+        "error",
+        "candidates",
+        "time",
+    ):
         assert column in done.stdout
+    assert "queries" not in done.stdout + done.stderr, "recipes ask no model"
     assert "gpt" in done.stdout
     assert "resnet18" not in done.stdout
-    for name in ("journal.sqlite", "result.json", "report.html", "torch_compile.json"):
+    for name in ("journal.sqlite", "result.json", "report.html"):
         assert (folder / "runs" / "demo" / "gpt_block-small" / name).exists(), name
     index = (folder / "runs" / "demo" / "index.html").read_text()
     assert "gpt_block-small/report.html" in index

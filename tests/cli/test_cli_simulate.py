@@ -37,7 +37,7 @@ def test_without_an_extra_the_others_are_compared_and_what_is_left_out_is_said(
     def lacks(*_: object) -> None:
         raise UserError("needs the extra")
 
-    monkeypatch.setattr("pike.engine.comparison.asks_models", lambda name: name in ("pike-b", "pike-o"))
+    monkeypatch.setattr("pike.engine.tools.comparison.asks_models", lambda name: name in ("pike-b", "pike-o"))
     monkeypatch.setattr("pike.search.assemble.EvolutionLibrary", lacks)
     assert run(["simulate", *SMALL, "--json"]) == 0
     printed = capsys.readouterr()

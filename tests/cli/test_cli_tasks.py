@@ -50,6 +50,14 @@ def test_suites_are_listed_with_how_to_go_on():
     assert {"name": "demo", "tasks": 4} in json.loads(shown)["suites"]
 
 
+def test_families_are_listed_where_tasks_declare_them(suite):
+    (suite / "resnet50.py").write_text(f'FAMILY = "convnet"\n{FILE.format(result="self.layer(x)")}')
+    code, shown, _ = pike(str(suite))
+    assert code == 0 and "convnet, held out" in " ".join(shown.replace("│", " ").split())
+    (suite / "resnet50.py").unlink()
+    assert "family" not in pike(str(suite))[1]
+
+
 def test_a_suite_is_linted_once_and_its_table_says_what_was_found(suite):
     """One after the other: each step needs what the one before has kept."""
     code, shown, notes = pike(str(suite), "--lint", "--device", "cpu")

@@ -10,13 +10,12 @@ from typing import Any
 from engine_material import IDEAS, coa, efa, write_script
 
 from pike import engine
-from pike.core.campaign import CampaignFile
+from pike.core.comparison.campaign import CampaignFile
 from pike.core.errors import UserError
-from pike.core.evaluation import Evaluation, EvaluationRequest
-from pike.engine.campaign import CampaignWiring, start_campaign
-from pike.engine.campaign_plan import make_plan
-from pike.engine.executors import OnStage
-from pike.report.campaign import CampaignFigures
+from pike.core.verdict.evaluation import EvaluationRequest
+from pike.engine.schedule.campaign import CampaignWiring, start_campaign
+from pike.engine.schedule.plan import make_plan
+from pike.reporting.campaign import CampaignFigures
 
 SOURCE = """
 import torch
@@ -61,7 +60,10 @@ def layer(folder: Path, llm: str = "", **campaign: Any) -> dict[str, Any]:
     }
     given = {
         "tasks": [task(folder, "relu"), task(folder, "tanh")],
-        "presets": ["pike-b", {"name": "mine", "base": "pike-b", "fix_attempts": 1, "max_output_tokens": 400}],
+        "contenders": [
+            "pike-b",
+            {"name": "mine", "base": "pike-b", "repair": {"attempts": 1}, "max_output_tokens": 400},
+        ],
         "repeats": 2,
         "concurrency": 3,
         "query_cuts": [5, 10],
@@ -94,16 +96,16 @@ def speedups(figures: CampaignFigures) -> dict[tuple[str, str, int], float | Non
 
 
 class Refusing(engine.InstantExecutor):
-    """A judge that cannot run one task's original."""
+    """A judge that cannot run one task's original, which the preflight finds out."""
 
     def __init__(self, task_id: str) -> None:
         super().__init__()
         self.task_id = task_id
 
-    async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
+    async def preflight(self, request: EvaluationRequest) -> float | None:
         if request.task.id == self.task_id:
             raise UserError(f"Task {self.task_id}: its original fails")
-        return await super().evaluate(request, on_stage)
+        return 3.0
 
 
 def queries_used(figures: CampaignFigures) -> Iterator[int]:

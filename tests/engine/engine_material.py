@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pike import engine
-from pike.core.budget import Budget
-from pike.core.config import EngineConfig, LlmConfig, RunConfig, StrategyConfig
-from pike.core.events import Entry, Event
+from pike.core.device import DeviceFacts
+from pike.core.events import Event, JournalEntry
+from pike.core.settings.budget import Budget
+from pike.core.settings.config import EngineConfig, LlmConfig, RunConfig, StrategyConfig
 from pike.core.task import Task, TaskKind
+from pike.core.verdict.evaluation import EvaluateOptions, Evaluation, EvaluationRequest
+from pike.engine.executors import OnStage
+from pike.engine.output import originals
+from pike.recipes.search.explored import Explored, explore, problem_of
 from pike.store import read
 
 TASK = Task("demo/tiny", "Tiny", TaskKind.SOURCE, "class Model: ...", "tiny.py")
@@ -51,13 +58,39 @@ def config(llm: str = "none", queries: int = 20, concurrency: int = 1, **more: A
     return RunConfig("tiny", strategy, llm=models, budget=budget, engine=EngineConfig(concurrency=concurrency, **more))
 
 
+class ExplorerHere:
+    """Explores in this process, one task after the other, without a limit of time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def explore(self, task: Task, device: DeviceFacts, options: EvaluateOptions) -> Explored:
+        with self._lock:
+            return explore(problem_of(originals.load(task).reference, device, options))
+
+    def close(self) -> None:
+        pass
+
+
 def wiring(**parts: Any) -> engine.Wiring:
-    return engine.Wiring(**{"executor": engine.InstantExecutor(), "load": None, "handle_signals": False, **parts})
+    fakes = {"executor": engine.InstantExecutor(), "load": None, "explorer": ExplorerHere()}
+    return engine.Wiring(**{**fakes, "handle_signals": False, **parts})
+
+
+class RuledJudge(engine.InstantExecutor):
+    """The instant judge; a rule sees every request, and may give the verdict itself or raise."""
+
+    def __init__(self, rule: Callable[[EvaluationRequest], Evaluation | None]) -> None:
+        super().__init__()
+        self._rule = rule
+
+    async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
+        return self._rule(request) or await super().evaluate(request, on_stage)
 
 
 def events(folder: Path) -> list[Event]:
     return [entry.event for entry in read(folder)]
 
 
-def entries(folder: Path) -> list[Entry]:
+def entries(folder: Path) -> list[JournalEntry]:
     return list(read(folder))

@@ -6,7 +6,7 @@ import asyncio
 
 from engine_material import TASK
 
-from pike.core.evaluation import EvaluateOptions, EvaluationRequest, Status
+from pike.core.verdict.evaluation import EvaluateOptions, EvaluationRequest, Status
 from pike.engine import Executor
 
 

@@ -20,10 +20,10 @@ from engine_material import TASK, config, wiring
 
 from pike import agents, engine, search  # noqa: F401 - imported before the fork, not after it
 from pike.agents import llm_agent  # noqa: F401
-from pike.core.campaign import CampaignFile
+from pike.core.comparison.campaign import CampaignFile
 from pike.core.errors import UserError
-from pike.engine.campaign import CampaignWiring, is_campaign, resume_campaign, start_campaign
-from pike.engine.campaign_plan import make_plan
+from pike.engine.schedule.campaign import CampaignWiring, is_campaign, resume_campaign, start_campaign
+from pike.engine.schedule.plan import make_plan
 
 
 async def carry_out(order: dict[str, Any]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pike.core.evaluation import Evaluation
 from pike.core.step import ORIGINAL, Candidate, Outcome, Role, Step
+from pike.core.verdict.evaluation import Evaluation
 
 SHOWN = r"## The file to improve[^\n]*\n.*?```python\n(.*?)\n```"
 PLAN = r"## The plan\n.*?```python\n(.*?)\n```"

@@ -6,20 +6,30 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from engine_material import IDEAS, TASK, coa
 from executor_contract import ExecutorContract
 
-from pike.core.config import EngineConfig
 from pike.core.device import DeviceFacts
-from pike.core.errors import InfraError
-from pike.core.evaluation import Effort, Evaluation, EvaluationRequest, Status
+from pike.core.errors import InfraError, UserError
+from pike.core.settings.config import EngineConfig
+from pike.core.task import Task
+from pike.core.verdict.evaluation import (
+    DEVICE_MEMORY,
+    Effort,
+    EvaluateOptions,
+    Evaluation,
+    EvaluationRequest,
+    Status,
+)
 from pike.engine import Executor, InstantExecutor, LocalExecutor, RecordedExecutor
+from pike.engine.executors import WorkerPool, judge_count
 from pike.engine.executors.instant import instant_verdict
-from pike.engine.executors.local import judge_count
 
 GOOD = "# pike-instant: valid 5ms final 6ms\nclass ModelNew: ..."
 BAD = "# pike-instant: build-error no compiler\nclass ModelNew: ..."
@@ -28,10 +38,10 @@ BAD = "# pike-instant: build-error no compiler\nclass ModelNew: ..."
 class ProcessJudge:
     """A judge that is a real process which can be killed; its verdicts are the instant ones."""
 
-    started = 0
+    started: ClassVar[list[ProcessJudge]] = []
 
     def __init__(self) -> None:
-        type(self).started += 1
+        self.started.append(self)
         self.process = subprocess.Popen(
             [sys.executable, "-c", "import sys\nfor line in sys.stdin: print(line.strip(), flush=True)"],
             stdin=subprocess.PIPE,
@@ -52,6 +62,9 @@ class ProcessJudge:
     def facts(self, device: str) -> DeviceFacts:
         self._talk()
         return DeviceFacts(device, "a process", memory_bytes=13 << 30)
+
+    def release(self) -> None:
+        self._talk()
 
     def kill(self) -> None:
         self.process.kill()
@@ -136,25 +149,23 @@ def test_without_a_line_a_hash_decides_and_both_outcomes_occur() -> None:
 
 async def test_a_dead_judge_is_replaced_and_the_next_evaluation_works() -> None:
     executor = LocalExecutor(EngineConfig(judges=1), ProcessJudge)
-    ProcessJudge.started = 0
+    ProcessJudge.started.clear()
     failed = await executor.evaluate(request("kill the judge"))
     assert failed.status is Status.INFRA_ERROR
     assert "2 times" in failed.reason
-    assert ProcessJudge.started == 2
+    assert len(ProcessJudge.started) == 2
     assert (await executor.evaluate(request(GOOD))).valid
-    assert ProcessJudge.started == 3
+    assert len(ProcessJudge.started) == 3
     await executor.aclose()
 
 
 async def test_a_judge_that_dies_once_costs_nothing_but_a_retry() -> None:
     executor = LocalExecutor(EngineConfig(judges=1), ProcessJudge)
-    ProcessJudge.started = 0
+    ProcessJudge.started.clear()
     await executor.facts("cpu")
-    judge = executor._idle[0]._judge  # the process is killed behind the executor's back
-    assert isinstance(judge, ProcessJudge)
-    judge.kill()
+    ProcessJudge.started[0].kill()  # behind the executor's back
     assert (await executor.evaluate(request(GOOD))).valid
-    assert ProcessJudge.started == 2
+    assert len(ProcessJudge.started) == 2
     await executor.aclose()
 
 
@@ -174,6 +185,63 @@ async def test_closing_while_judging_kills_the_judge() -> None:
     assert (await task).status in (Status.INFRA_ERROR, Status.VALID)
 
 
+@dataclass
+class Meeting:
+    """What the workers of one pool have in common."""
+
+    at_once: int = 1
+    busy: int = 0
+    most: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    events: list[str] = field(default_factory=list)
+    memory_refusals: int = 0
+    go: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.everybody = threading.Barrier(self.at_once)
+
+
+class MeetingWorker:
+    """A worker in this process: it waits until as many as may come are there, and runs out of memory as told."""
+
+    def __init__(self, meeting: Meeting) -> None:
+        self.meeting = meeting
+
+    def evaluate(self, request: EvaluationRequest, on_stage: object = None) -> Evaluation:
+        meeting = self.meeting
+        with meeting.lock:
+            meeting.busy += 1
+            meeting.most = max(meeting.most, meeting.busy)
+            meeting.events.append(f"begin {request.task.id} beside {meeting.busy - 1}")
+        if "meet" in request.source:
+            meeting.everybody.wait(60.0)
+        if "wait" in request.source:
+            meeting.go.wait(60.0)
+        with meeting.lock:
+            meeting.busy -= 1
+            meeting.events.append(f"end {request.task.id}")
+            if "large" in request.source and meeting.memory_refusals:
+                meeting.memory_refusals -= 1
+                return Evaluation(Status.RESOURCE_LIMIT, "no device memory", labels=(DEVICE_MEMORY,))
+        return instant_verdict(request)
+
+    def facts(self, device: str) -> DeviceFacts:
+        return DeviceFacts(device, "a fake", memory_bytes=13 << 30)
+
+    def release(self) -> None:
+        self.meeting.events.append("release")
+
+    def kill(self) -> None:
+        self.meeting.events.append("kill")
+
+    def close(self) -> None:
+        pass
+
+
+def task_called(name: str) -> Task:
+    return replace(TASK, id=name)
+
+
 @pytest.mark.parametrize(
     ("device", "judges", "at_once"),
     [("cuda:0", 0, 2), ("cuda:0", 4, 4), ("cpu", 0, 4)],
@@ -183,26 +251,138 @@ async def test_no_more_judges_work_than_a_gpu_has_memory_for(
     device: str, judges: int, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
-    busy, most, lock = 0, 0, threading.Lock()
-    everybody = threading.Barrier(at_once)
+    meeting, started = Meeting(at_once), list[MeetingWorker]()
 
-    def evaluate(self: ProcessJudge, request: EvaluationRequest, on_stage: object = None) -> Evaluation:
-        nonlocal busy, most
-        with lock:
-            busy += 1
-            most = max(most, busy)
-        everybody.wait(60.0)  # so that as many as may come are there
-        with lock:
-            busy -= 1
-        return instant_verdict(request)
+    def start() -> MeetingWorker:
+        started.append(MeetingWorker(meeting))
+        return started[-1]
 
-    monkeypatch.setattr(ProcessJudge, "evaluate", evaluate)
-    executor = LocalExecutor(EngineConfig(judges=judges), ProcessJudge)
+    executor = LocalExecutor(EngineConfig(judges=judges), start)
     async with asyncio.timeout(60.0):
         await asyncio.gather(*(executor.facts(device) for _ in range(6)))  # as the runs of a campaign do at the start
-        await asyncio.gather(*(executor.evaluate(request(GOOD)) for _ in range(8)))
+        requests = [EvaluationRequest(task_called(f"t{n}"), f"{GOOD} # meet") for n in range(8)]
+        await asyncio.gather(*(executor.evaluate(one) for one in requests))
     await executor.aclose()
-    assert most == at_once
+    assert meeting.most == at_once
+    assert len(started) <= max(at_once, 4), "no process is started for a worker that may not work"
+
+
+def asked(name: str, source: str = "") -> EvaluationRequest:
+    return EvaluationRequest(task_called(name), f"{GOOD} # {source}")
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60.0):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def test_what_finds_no_device_memory_is_tried_again_once_alone_after_all_memory_is_released() -> None:
+    meeting = Meeting(memory_refusals=1)
+    pool = WorkerPool(lambda: MeetingWorker(meeting), 2)
+    small = asyncio.create_task(pool.evaluate(asked("small", "wait")))
+    await until(lambda: meeting.busy == 1)
+    large = asyncio.create_task(pool.evaluate(asked("large", "large")))
+    await until(lambda: "end large" in meeting.events)
+    late = asyncio.create_task(pool.evaluate(asked("late")))
+    await asyncio.sleep(0.05)
+    assert meeting.events == ["begin small beside 0", "begin large beside 1", "end large"], "it waits, and so do others"
+    meeting.go.set()
+    assert [(await one).valid for one in (small, large, late)] == [True] * 3
+    assert meeting.events[3:-2] == ["end small", "release", "release", "begin large beside 0", "end large"]
+    assert meeting.events[-2:] == ["begin late beside 0", "end late"]
+    await pool.aclose()
+
+
+async def test_a_second_refusal_for_memory_is_the_verdict() -> None:
+    meeting = Meeting(memory_refusals=5)
+    pool = WorkerPool(lambda: MeetingWorker(meeting), 2)
+    verdict = await pool.evaluate(asked("large", "large"))
+    assert (verdict.status, meeting.memory_refusals) == (Status.RESOURCE_LIMIT, 3)
+    assert (await pool.evaluate(asked("other"))).valid, "the pool goes on"
+    await pool.aclose()
+
+
+async def test_a_cancelled_wait_to_be_alone_keeps_no_other_out() -> None:
+    meeting = Meeting(memory_refusals=1)
+    pool = WorkerPool(lambda: MeetingWorker(meeting), 2)
+    small = asyncio.create_task(pool.evaluate(asked("small", "wait")))
+    await until(lambda: meeting.busy == 1)
+    large = asyncio.create_task(pool.evaluate(asked("large", "large")))
+    await until(lambda: "end large" in meeting.events)
+    await asyncio.sleep(0.01)
+    large.cancel()
+    async with asyncio.timeout(60.0):
+        assert (await pool.evaluate(asked("late"))).valid
+    meeting.go.set()
+    await small
+    await pool.aclose()
+
+
+class LookingWorker(MeetingWorker):
+    """A worker that looks at originals; it fails as often as it is told."""
+
+    def __init__(self, meeting: Meeting, failures: list[Exception]) -> None:
+        super().__init__(meeting)
+        self.failures, self.alone = failures, list[bool]()
+
+    def preflight(self, request: EvaluationRequest) -> float | None:
+        self.meeting.events.append(f"look at {request.task.id}{' alone' if request.alone else ''}")
+        if self.failures:
+            raise self.failures.pop()
+        return 1.5
+
+
+async def test_an_original_is_looked_at_once_by_the_worker_that_then_judges() -> None:
+    started, meeting = list[LookingWorker](), Meeting()
+
+    def start() -> LookingWorker:
+        started.append(LookingWorker(meeting, []))
+        return started[-1]
+
+    pool = WorkerPool(start, 2)
+    await pool.facts("cpu")
+    longer = replace(asked("a"), options=EvaluateOptions(timeout_seconds=7.0))
+    assert [await pool.preflight(asked("a")), await pool.preflight(longer)] == [1.5, 1.5]
+    await pool.evaluate(longer)
+    assert len(started) == 1 and meeting.events == ["look at a", "begin a beside 0", "end a"]
+    await pool.preflight(replace(longer, options=EvaluateOptions(lint=False)))
+    assert meeting.events[-1] == "look at a", "other terms"
+    await pool.aclose()
+
+
+async def test_an_original_that_found_no_memory_is_looked_at_again_alone() -> None:
+    meeting, failures = Meeting(), list[Exception]([InfraError("no memory")])
+    pool = WorkerPool(lambda: LookingWorker(meeting, failures), 2)
+    assert await pool.preflight(asked("a")) == 1.5
+    assert meeting.events == ["look at a", "kill", "look at a alone"]
+    failures += [InfraError("it died again"), InfraError("it died")]
+    with pytest.raises(InfraError, match="it died again"):
+        await pool.preflight(asked("b"))
+    failures.append(UserError("does not run"))
+    with pytest.raises(UserError, match="does not run"):
+        await pool.preflight(asked("c"))
+    await pool.aclose()
+
+
+async def test_a_task_goes_to_the_worker_that_prepared_it() -> None:
+    started: list[list[str]] = []
+
+    class Listing(MeetingWorker):
+        def __init__(self, meeting: Meeting) -> None:
+            super().__init__(meeting)
+            self.tasks: list[str] = []
+            started.append(self.tasks)
+
+        def evaluate(self, request: EvaluationRequest, on_stage: object = None) -> Evaluation:
+            self.tasks.append(request.task.id)
+            return super().evaluate(request, on_stage)
+
+    pool = WorkerPool(lambda: Listing(Meeting()), 2)
+    for name in ("a", "b", "a", "a", "b"):
+        await pool.evaluate(asked(name))
+    await pool.aclose()
+    assert started == [["a", "a", "a"], ["b", "b"]]
 
 
 def test_as_many_judges_as_half_the_cores_but_never_more_than_steps() -> None:

@@ -14,10 +14,9 @@ import pytest
 from engine_material import IDEAS, coa, efa, events, write_script
 from zygote import Zygote
 
-from pike import store
 from pike.core.errors import UserError
 from pike.core.events import Asked, Event, Finished, Judged, Proposed, QueryAnswered, QuerySent, Resumed, Told
-from pike.engine.outputs import remember
+from pike.engine.state.resume import read_state
 
 KILLS = 20
 
@@ -70,11 +69,11 @@ def decisions(seen: list[Event]) -> list[Event]:
 
 def places(folder: Path) -> Counter[tuple[Any, ...]]:
     """What was tried where and what came of it, without the ids, which count in order of asking."""
-    memory = remember(list(store.read(folder)), folder)
+    state = read_state(folder)
     found = Counter[tuple[Any, ...]]()
-    for state in memory.steps.values():
-        step, candidate = state.step, state.candidate
-        verdict = memory.solutions[candidate.id].evaluation if candidate else None
+    for asked in state.steps.values():
+        step, candidate = asked.step, asked.candidate
+        verdict = state.solutions[candidate.id].evaluation if candidate else None
         place = (step.role, step.round, step.sample, step.attempt, step.idea)
         found[(*place, candidate.source if candidate else None, verdict)] += 1
     return found
@@ -92,10 +91,10 @@ def check_money(folder: Path) -> None:
             assert event.query.step_id not in done, "a paid query was sent again"
         if isinstance(event, QueryAnswered):
             done.add(event.step_id)
-    memory = remember(list(store.read(folder)), folder)
-    assert memory.accounts.spend.usd == pytest.approx(sum(event.answer.usd or 0 for event in answered))
+    state = read_state(folder)
+    assert state.accounts.spend.usd == pytest.approx(sum(event.answer.usd or 0 for event in answered))
     sent = sum(isinstance(event, QuerySent) for event in seen)
-    assert memory.accounts.uncertain.calls == sent - len(answered)
+    assert state.accounts.uncertain.calls == sent - len(answered)
 
 
 def check_verdicts(folder: Path) -> None:

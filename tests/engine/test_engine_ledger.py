@@ -8,15 +8,16 @@ from collections.abc import Awaitable
 
 import pytest
 
-from pike.core.budget import Budget
+from pike.core.accounts import Accounts
 from pike.core.errors import ProviderError, UserError
 from pike.core.events import Event, QueryAnswered, QueryFailed, QuerySent, Resumed
 from pike.core.query import Answer, Query
+from pike.core.settings.budget import Budget
 from pike.core.step import Role
-from pike.engine.ledger import Accounts, Ledger, OutOfBudget, require_cap
+from pike.engine.state.ledger import Ledger, OutOfBudget, require_cap
 from pike.llm import complete_with_retries, most_tokens
-from pike.llm.script import Line, Script
 from pike.llm.scripted import ScriptedClient
+from pike.llm.scripted.script import Line, Script
 
 PRICE = {"input_usd_per_mtok": 1.0, "output_usd_per_mtok": 10.0}
 

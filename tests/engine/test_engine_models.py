@@ -11,15 +11,15 @@ import pytest
 from engine_material import IDEAS, MIXED, TASK, coa, config, efa, events, wiring, write_script
 
 from pike import engine
-from pike.core.config import LlmConfig, RunConfig, StrategyConfig
 from pike.core.device import DeviceFacts
 from pike.core.errors import UserError
-from pike.core.evaluation import Evaluation
 from pike.core.events import Asked, QueryAnswered, QuerySent, RunStarted, Told, event_from_json, event_to_json
+from pike.core.settings.config import LlmConfig, RunConfig, StrategyConfig
 from pike.core.step import Role
-from pike.engine.estimate import estimate
-from pike.engine.models import arms, make_strategy, model_names, pairs, require_own_models
-from pike.engine.settle import settle
+from pike.core.verdict.evaluation import Evaluation
+from pike.engine.run.configuration import resolve
+from pike.engine.state.models import arms, make_strategy, model_names, pairs, require_own_models
+from pike.engine.tools.estimate import estimate
 from pike.search.bandit import OverModels
 
 
@@ -144,17 +144,17 @@ def test_several_models_are_journalled_as_a_list(tmp_path: Path) -> None:
 
 def test_a_strategy_of_recipes_asks_no_model_whatever_was_given(tmp_path: Path) -> None:
     recipes = replace(both(tmp_path), strategy=StrategyConfig("recipes"))
-    assert {name for names in model_names(settle(recipes).llm).values() for name in names} == {"none"}
+    assert {name for names in model_names(resolve(recipes).llm).values() for name in names} == {"none"}
     assert estimate(TASK, recipes).usd == 0
     replay = replace(recipes, llm=LlmConfig(coa=f"replay:{tmp_path}"))
-    assert settle(replay).llm == replay.llm
-    assert settle(both(tmp_path)).llm == both(tmp_path).llm
+    assert resolve(replay).llm == replay.llm
+    assert resolve(both(tmp_path)).llm == both(tmp_path).llm
 
 
 def test_a_strategy_may_ask_for_recipes_as_seeds(tmp_path: Path) -> None:
     seeded = replace(both(tmp_path), strategy=StrategyConfig("pike-b", {"recipe_seeds": True}))
-    assert settle(seeded).llm.seed_recipes
-    assert settle(seeded).llm.coa == both(tmp_path).llm.coa
+    assert resolve(seeded).llm.seed_recipes
+    assert resolve(seeded).llm.coa == both(tmp_path).llm.coa
 
 
 def test_an_estimate_takes_the_mean_of_a_roles_models(tmp_path: Path) -> None:

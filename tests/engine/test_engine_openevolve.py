@@ -16,7 +16,7 @@ from pike import engine, search
 from pike.core.errors import UserError
 from pike.core.events import Asked, Finished, Stopped
 from pike.core.step import ORIGINAL, Strategy
-from pike.engine.openevolve import Checkpoint, export
+from pike.engine.tools.openevolve import Checkpoint, export
 from pike.search.evolution import population
 from pike.store import Journal
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pike.core.evaluation import Effort, Evaluation, Status, Timing
 from pike.core.events import Event, Judged, Stopped
-from pike.engine.progress import line_of
+from pike.core.verdict.evaluation import Effort, Evaluation, Status, Timing
+from pike.engine.state.progress import line_of
 
 
 def judged(contention: float, effort: Effort = Effort.SEARCH, *labels: str) -> Judged:

@@ -11,11 +11,11 @@ from engine_material import IDEAS, MIXED, TASK, coa, config, efa, events, wiring
 
 from pike import engine
 from pike.core.agent import Context, Proposal
-from pike.core.config import LlmConfig
 from pike.core.errors import UserError
-from pike.core.evaluation import Evaluation, EvaluationRequest
 from pike.core.events import Asked, Event, Judged, QuerySent, Told
+from pike.core.settings.config import LlmConfig
 from pike.core.step import Role
+from pike.core.verdict.evaluation import Evaluation, EvaluationRequest
 from pike.engine.executors import OnStage
 
 

@@ -10,11 +10,11 @@ from engine_material import TASK, config, events, wiring, write_script
 from stark_material import TinyStark, code, debug, drifted_code, drifted_plan, plan
 
 from pike import engine, search
-from pike.core.evaluation import Evaluation, EvaluationRequest, Status
 from pike.core.events import Asked, Judged, Proposed, QuerySent, Told
 from pike.core.step import Role
+from pike.core.verdict.evaluation import Evaluation, EvaluationRequest, Status
 from pike.engine.executors import OnStage
-from pike.engine.progress import Progress
+from pike.engine.state.progress import Progress
 
 SCRIPT = [
     plan(),

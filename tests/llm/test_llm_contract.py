@@ -1,14 +1,13 @@
-"""What every client must do, whoever stands behind it; a new one joins by being listed."""
+"""The contract of every client; a new one joins by being listed."""
 
 import asyncio
 
 import pytest
 
-from pike.core.config import LlmConfig
 from pike.core.query import Answer
-from pike.llm import Price, ReplayClient, connect
-from pike.llm.fake_server import FakeServer, Reply
-from pike.llm.hand import HandClient
+from pike.core.settings.config import LlmConfig
+from pike.llm import ExternalClient, Price, ReplayClient, connect
+from pike.llm.fake_server import FakeReply, FakeServer
 
 
 def _provider(folder, server):
@@ -28,16 +27,16 @@ def _replay(folder, server):
     return ReplayClient("replay:run", {number: Answer("hello") for number in range(20)})
 
 
-def _by_hand(folder, server):
-    made = HandClient()
+def _external(folder, server):
+    made = ExternalClient()
     for number in range(20):
         made.give(number, Answer("hello"))
     return made
 
 
-@pytest.fixture(params=[_provider, _command, _scripted, _replay, _by_hand], ids=lambda make: make.__name__[1:])
+@pytest.fixture(params=[_provider, _command, _scripted, _replay, _external], ids=lambda make: make.__name__[1:])
 async def client(request, tmp_path):
-    with FakeServer(default=Reply("hello", delay_seconds=0.02)) as server:
+    with FakeServer(default=FakeReply("hello", delay_seconds=0.02)) as server:
         made = request.param(tmp_path, server)
         yield made
         await made.aclose()

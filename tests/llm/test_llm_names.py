@@ -1,30 +1,30 @@
 import pytest
 
-from pike.core.config import LlmConfig
 from pike.core.errors import UserError
-from pike.llm import FORMS, Kind, connect, parse
+from pike.core.settings.config import LlmConfig
+from pike.llm import connect, forms, parse
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "target", "url"),
+    ("text", "prefix", "target", "url"),
     [
-        ("openai:gpt-5", Kind.OPENAI, "gpt-5", ""),
-        ("anthropic:claude-sonnet-4-5", Kind.ANTHROPIC, "claude-sonnet-4-5", ""),
-        ("google:gemini-2.5-pro", Kind.GOOGLE, "gemini-2.5-pro", ""),
-        ("openrouter:deepseek/deepseek-r1:free", Kind.OPENROUTER, "deepseek/deepseek-r1:free", ""),
-        ("openai:qwen/q3@http://127.0.0.1:8000/v1", Kind.OPENAI, "qwen/q3", "http://127.0.0.1:8000/v1"),
-        ("openai:q@https://gpu.example.com/v1/", Kind.OPENAI, "q", "https://gpu.example.com/v1"),
-        ("openai:q@http://[::1]:8000/v1", Kind.OPENAI, "q", "http://[::1]:8000/v1"),
-        ("command:my-agent --print 'a b'", Kind.COMMAND, "my-agent --print 'a b'", ""),
-        ("replay:runs/demo", Kind.REPLAY, "runs/demo", ""),
-        ("scripted:a:b.toml", Kind.SCRIPTED, "a:b.toml", ""),
-        (" none ", Kind.NONE, "", ""),
-        ("by-hand", Kind.BY_HAND, "", ""),
+        ("openai:gpt-5", "openai", "gpt-5", ""),
+        ("anthropic:claude-sonnet-4-5", "anthropic", "claude-sonnet-4-5", ""),
+        ("google:gemini-2.5-pro", "google", "gemini-2.5-pro", ""),
+        ("openrouter:deepseek/deepseek-r1:free", "openrouter", "deepseek/deepseek-r1:free", ""),
+        ("openai:qwen/q3@http://127.0.0.1:8000/v1", "openai", "qwen/q3", "http://127.0.0.1:8000/v1"),
+        ("openai:q@https://gpu.example.com/v1/", "openai", "q", "https://gpu.example.com/v1"),
+        ("openai:q@http://[::1]:8000/v1", "openai", "q", "http://[::1]:8000/v1"),
+        ("command:my-agent --print 'a b'", "command", "my-agent --print 'a b'", ""),
+        ("replay:runs/demo", "replay", "runs/demo", ""),
+        ("scripted:a:b.toml", "scripted", "a:b.toml", ""),
+        (" none ", "none", "", ""),
+        ("by-hand", "by-hand", "", ""),
     ],
 )
-def test_a_name_is_taken_apart_and_put_together(text, kind, target, url):
+def test_a_name_is_taken_apart_and_put_together(text, prefix, target, url):
     name = parse(text)
-    assert (name.kind, name.target, name.url) == (kind, target, url)
+    assert (name.prefix, name.target, name.url) == (prefix, target, url)
     assert parse(name.text) == name
 
 
@@ -32,7 +32,7 @@ def test_a_name_is_taken_apart_and_put_together(text, kind, target, url):
 def test_an_unknown_name_lists_the_forms(text):
     with pytest.raises(UserError) as caught:
         parse(text)
-    assert FORMS in str(caught.value)
+    assert forms() in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_connecting_needs_neither_key_nor_llm_packages():
 
     program = (
         "import sys\n"
-        "from pike.core.config import LlmConfig\n"
+        "from pike.core.settings.config import LlmConfig\n"
         "from pike.llm import connect\n"
         "for name in ('openai:gpt-5', 'anthropic:x', 'google:y', 'openrouter:z', 'command:cat'):\n"
         "    assert connect(name, LlmConfig()).name == name\n"
@@ -84,7 +84,7 @@ def test_without_the_llm_packages_the_cure_is_named():
     program = (
         "import asyncio, sys\n"
         "sys.modules['pydantic_ai'] = sys.modules['httpx2'] = None\n"
-        "from pike.core.config import LlmConfig\n"
+        "from pike.core.settings.config import LlmConfig\n"
         "from pike.llm import connect\n"
         "try:\n"
         "    asyncio.run(connect('openai:m@http://127.0.0.1:9/v1', LlmConfig()).check())\n"

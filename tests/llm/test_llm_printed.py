@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from pike.core.config import LlmConfig
 from pike.core.errors import ProviderError
 from pike.core.query import Finish
+from pike.core.settings.config import LlmConfig
 from pike.llm import connect
 from pike.llm.printed import read
 

@@ -3,14 +3,14 @@ import random
 
 import pytest
 
-from pike.core.config import LlmConfig
 from pike.core.errors import ProviderError, UserError
 from pike.core.query import Answer
+from pike.core.settings.config import LlmConfig
 from pike.llm import complete_with_retries, connect
-from pike.llm.fake_server import FakeServer, Fault, Reply
+from pike.llm.fake_server import FakeReply, FakeServer, Fault
 from pike.llm.retry import CAP_SECONDS, RETRY_AFTER_CAP_SECONDS, pause_seconds
-from pike.llm.script import Line, Script
 from pike.llm.scripted import ScriptedClient
+from pike.llm.scripted.script import Line, Script
 
 
 class Ledger:
@@ -101,7 +101,7 @@ async def test_a_ledger_that_refuses_keeps_the_call_from_being_sent(ask):
 
 
 async def test_cancelling_is_not_a_failure(ask):
-    with FakeServer([Reply(fault=Fault.HANG)]) as server:
+    with FakeServer([FakeReply(fault=Fault.HANG)]) as server:
         client, ledger = connect(f"openai:m@{server.url}", LlmConfig()), Ledger()
         task = asyncio.create_task(complete_with_retries(client, ask(), ledger, 3, random.Random(0)))
         while not server.requests:
@@ -115,15 +115,15 @@ async def test_cancelling_is_not_a_failure(ask):
 
 async def test_over_real_sockets_every_kind_of_failure_is_survived(ask):
     replies = [
-        Reply(status=429, retry_after="9"),
-        Reply(status=500),
-        Reply(status=503),
-        Reply(fault=Fault.DROP),
-        Reply(fault=Fault.DROP_MID_BODY),
-        Reply(fault=Fault.MALFORMED_JSON),
-        Reply(fault=Fault.EMPTY_CHOICES),
-        Reply(fault=Fault.HANG),
-        Reply("made it"),
+        FakeReply(status=429, retry_after="9"),
+        FakeReply(status=500),
+        FakeReply(status=503),
+        FakeReply(fault=Fault.DROP),
+        FakeReply(fault=Fault.DROP_MID_BODY),
+        FakeReply(fault=Fault.MALFORMED_JSON),
+        FakeReply(fault=Fault.EMPTY_CHOICES),
+        FakeReply(fault=Fault.HANG),
+        FakeReply("made it"),
     ]
     with FakeServer(replies) as server:
         client = connect(f"openai:m@{server.url}", LlmConfig(timeout_seconds=0.5))

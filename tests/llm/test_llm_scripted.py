@@ -3,9 +3,9 @@ import time
 
 import pytest
 
-from pike.core.config import LlmConfig
 from pike.core.errors import ProviderError, UserError
 from pike.core.query import Answer, Finish
+from pike.core.settings.config import LlmConfig
 from pike.core.step import Role
 from pike.llm import ReplayClient, connect
 

@@ -5,6 +5,7 @@ of PyTorch's own float32, against float64, for each case. The interpreter comput
 arithmetic is (it does not know all of them), so this shows the algorithm and its addresses, not what tensor cores lose.
 `kernels_alone.py FILE sixteen_bits`: in float16, the largest error over the largest value.
 `kernels_alone.py FILE not_a_number`: how many outputs are NaN only here or only in PyTorch.
+Several words with commas between them do one after the other.
 `kernels_alone.py FILE compile`: attention compiled down to machine code for Hopper, and the bytes of shared memory that
 it takes, for each of the default tiles.
 `kernels_alone.py FILE convolutions` and `compile_convolutions`, `experts` and `compile_experts`, `scans` and
@@ -98,7 +99,7 @@ def numbers(module):
         batch, count, tokens, _ = query.shape
         output = torch.full((batch, tokens, count, value.shape[-1]), float("nan")).transpose(1, 2)
         cut = tiles and module.AttentionTiles(*tiles)
-        module.attend(query, key, value, output, scale, causal, "ieee", cut, rectified)
+        module.attend(query, key, value, output, module.AttentionTerms(scale, causal, rectified, "ieee"), cut)
         exact = plain(query.double(), key.double(), value.double(), causal, scale, rectified)
         own = plain(query, key, value, causal, scale, rectified)
         errors = [float((found.double() - exact).abs().max()) for found in (output, own)]
@@ -109,7 +110,7 @@ def numbers(module):
 def sixteen_bits(module):
     """What has 16 bits: the largest error in terms of the largest value."""
     for name, output, exact in both_kinds(module, [heads(1, 2, 130, 24).half() for _ in range(3)]):
-        print(f"{name}: {float((output.double() - exact).abs().max() / exact.abs().max())}")
+        print(f"sixteen_bits {name}: {float((output.double() - exact).abs().max() / exact.abs().max())}")
 
 
 def not_a_number(module):
@@ -118,7 +119,7 @@ def not_a_number(module):
     given[0][0, 0, 70] = given[1][0, 1, 100] = float("nan")
     for name, output, exact in both_kinds(module, given):
         assert exact.isnan().any() and not exact.isnan().all()
-        print(f"{name}: {int((output.isnan() != exact.isnan()).sum())}")
+        print(f"not_a_number {name}: {int((output.isnan() != exact.isnan()).sum())}")
 
 
 def both_kinds(module, given):
@@ -126,7 +127,8 @@ def both_kinds(module, given):
     let_loops_run()
     for rectified in (False, True):
         output = torch.zeros_like(given[2])
-        module.attend(*given, output, 0.2, True, "ieee", module.AttentionTiles(64, 32, 4, 1), rectified)
+        terms, tiles = module.AttentionTerms(0.2, True, rectified, "ieee"), module.AttentionTiles(64, 32, 4, 1)
+        module.attend(*given, output, terms, tiles)
         exact = plain(*(tensor.double() for tensor in given), True, 0.2, rectified)
         yield "rectified" if rectified else "softmax", output, exact
 
@@ -165,20 +167,22 @@ def compiled(program, pointers, tuples, numbers, fixed, options, products=True):
 def compiled_attention(module, size, arithmetic, causal, rectified=False, number="fp32"):
     """Attention for heads of one size."""
     tiles = module.attention_tiles(size, arithmetic)[0]
-    fixed = module.fixed_parameters(size, size, 1000, causal, rectified, arithmetic, tiles)
-    tensors = ("query", "key", "value", "output")
+    fixed = module.attention_parameters(
+        size, size, 1000, module.AttentionTerms(1.0, causal, rectified, arithmetic), tiles
+    )
+    tensors = ("q", "k", "v", "out")
     return compiled(
         module.attention_program(),
         dict.fromkeys(tensors, f"*{number}"),
-        {f"{name}_steps": 3 for name in tensors},
+        {f"{name}_strides": 3 for name in tensors},
         {"scale": "fp32"},
         fixed,
-        {"num_warps": tiles.warps, "num_stages": tiles.stages},
+        {"num_warps": tiles.num_warps, "num_stages": tiles.num_stages},
     )
 
 
 def compile_all(module):
-    wanted = [(*way, False, "fp32") for way in itertools.product((32, 64, 96, 128), ARITHMETIC, (False, True))]
+    wanted = [(*way, False, "fp32") for way in itertools.product((64, 128), ARITHMETIC, (False, True))]
     wanted += [(64, arithmetic, True, True, "fp32") for arithmetic in ARITHMETIC] + [(64, "bf16x3", True, True, "fp16")]
     for way in wanted:
         print(f"{way}: {compiled_attention(module, *way).metadata.shared}")
@@ -197,7 +201,7 @@ def convolutions(module):
         if rectified:
             exact, own = torch.relu(exact), torch.relu(own)
         output = torch.full(own.shape, float("nan"))
-        module.convolve(image, weight, bias, output, module.Steps(stride, padding), rectified, "ieee")
+        module.convolve(image, weight, bias, output, module.ConvTerms(stride, padding, rectified, "ieee"))
         errors = [float((found.double() - exact).abs().max()) for found in (output, own)]
         print(f"{name}: {errors[0] / errors[1]}")
 
@@ -206,11 +210,11 @@ def compile_convolutions(module):
     for name, shape, filters, kernel, stride, padding, has_bias, rectified in CONVOLUTIONS:
         weight = torch.zeros(max(filters, 64), shape[1], *kernel)  # fewer do not use Hopper's own products
         for arithmetic in ARITHMETIC:
-            steps = module.Steps(stride, padding)
-            fixed = module.conv_parameters(weight, has_bias, steps, rectified, arithmetic)
-            pointers = dict.fromkeys(("image", "weight", "bias", "output"), "*fp32")
+            terms = module.ConvTerms(stride, padding, rectified, arithmetic)
+            fixed = module.conv_parameters(weight, has_bias, terms)
+            pointers = dict.fromkeys(("x", "w", "bias", "out"), "*fp32")
             options = {"num_warps": module.CONV_WARPS}
-            made = compiled(module.convolution_program(), pointers, {"image_steps": 4}, {}, fixed, options)
+            made = compiled(module.convolution_program(), pointers, {"x_strides": 4}, {}, fixed, options)
             print(f"{name}, {arithmetic}: {made.metadata.shared}")
 
 
@@ -236,8 +240,8 @@ def compile_experts(module):
         weights = torch.empty(64, 1408, 2048 + tail, dtype=dtype, device="meta")
         tiles = module.expert_tiles(weights.new_empty(49152, 0), 64)[0]
         fixed = module.expert_parameters(weights, arithmetic, tiles)
-        pointers = dict.fromkeys(("rows", "weights", "output"), f"*{number}") | {"ends": "*i32"}
-        options = {"num_warps": tiles.warps, "num_stages": tiles.stages}
+        pointers = dict.fromkeys(("a", "b", "c"), f"*{number}") | {"ends": "*i32"}
+        options = {"num_warps": tiles.num_warps, "num_stages": tiles.num_stages}
         made = compiled(module.experts_program(), pointers, {}, {}, fixed, options)
         print(f"{number}, {arithmetic}{', a tail' * tail}: {made.metadata.shared}")
 
@@ -287,7 +291,8 @@ def main():
     others = (convolutions, compile_convolutions, experts, compile_experts, scans, compile_scans)
     ways = {way.__name__: way for way in (*of_attention, *others)}
     ways["compile"] = compile_all
-    ways[sys.argv[2]](module)
+    for way in sys.argv[2].split(","):
+        ways[way](module)
 
 
 if __name__ == "__main__":

@@ -19,19 +19,21 @@ import torch
 from pike import tasks
 from pike.core.agent import Proposal
 from pike.core.device import DeviceFacts
-from pike.core.evaluation import EvaluateOptions, Precision
 from pike.core.task import Task, TaskKind
-from pike.evaluate.reference import Inputs, Reference, load
-from pike.recipes import compose
-from pike.recipes.compose import proposal as written
-from pike.recipes.composition import decline_reasons, ordered
-from pike.recipes.recipe import Problem
+from pike.core.verdict.evaluation import EvaluateOptions, Precision
+from pike.judge.reference.reference import Inputs, Reference, load
+from pike.recipes.framework.context import RecipeContext
+from pike.recipes.search.composition import ordered
+from pike.recipes.search.explored import explore, problem_of
+from pike.recipes.search.proposals import compose
+from pike.recipes.search.proposals import proposal as written
 
 CPU = DeviceFacts("cpu", "a CPU", threads=2, compilers=("g++",))
 CUDA = DeviceFacts(
     "cuda:0", "an H100", capability="9.0", compilers=("g++", "nvcc", "triton"), versions=(("triton", "3.6.0"),)
 )
 HALF = EvaluateOptions(precision=Precision.HALF)
+SAME = EvaluateOptions()
 needs_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
 
 
@@ -55,14 +57,16 @@ class Case:
         return cls(task, load(task))
 
     def compose(self, *names: str, facts: DeviceFacts = CPU, options: EvaluateOptions = HALF) -> Proposal:
-        inputs = self.reference.draw(1)
-        return compose(self.task, self.reference.model, inputs.args, inputs.kwargs, facts, names, options)
+        return compose(self.task, self.problem(facts, options), names)
+
+    def problem(self, facts: DeviceFacts = CPU, options: EvaluateOptions = SAME) -> RecipeContext:
+        """What recipes look at."""
+        return problem_of(self.reference, facts, options)
 
     @functools.cached_property
     def declined(self) -> dict[str, str]:
         """Why each recipe declines on the CPU, found out once."""
-        inputs = self.reference.draw(1)
-        return decline_reasons(Problem(self.reference.model, inputs.args, inputs.kwargs, CPU, HALF))
+        return explore(self.problem(CPU, HALF)).declined
 
     def build(self, folder: Path, *names: str) -> torch.nn.Module:
         """The candidate of a composition, with the reference's weights, in eval mode."""

@@ -14,7 +14,7 @@ from recipe_harness import CUDA, Case, candidate_module, small_task, source_task
 
 from pike.core.errors import UserError
 from pike.recipes import RECIPES
-from pike.recipes.bundle import bundle
+from pike.recipes.framework.bundle import bundle
 from pike.recipes.registry import BY_NAME
 
 NET = """
@@ -88,15 +88,15 @@ def test_other_shapes_training_and_gradients_run_the_original(net, tmp_path):
     first = torch.randn(5, 4)
     with torch.no_grad():
         candidate(first)
-        fast = candidate._prepared[1]
-        candidate._prepared = (candidate._prepared[0], lambda x: pytest.fail("the fast way ran"))
+        fast = candidate.prepared[1]
+        candidate.prepared = (candidate.prepared[0], lambda x: pytest.fail("the fast way ran"))
         for other in (torch.randn(3, 4), torch.randn(5, 4).double()):
             reference = copy.deepcopy(model).to(other.dtype)
             original, candidate.model = candidate.model, copy.deepcopy(model).to(other.dtype)
             assert torch.equal(candidate(other), reference(other))
             candidate.model = original
     assert candidate(first).requires_grad
-    candidate._prepared = (candidate._prepared[0], fast)
+    candidate.prepared = (candidate.prepared[0], fast)
     candidate.train()
     with torch.no_grad():
         candidate(first)

@@ -10,11 +10,11 @@ from recipe_harness import CPU, CUDA, Case, source_task
 from torch import nn
 
 from pike.core.device import DeviceFacts
-from pike.core.evaluation import EvaluateOptions
-from pike.recipes.compiled_blocks import repeated_blocks
-from pike.recipes.composition import broken_rule, legal_compositions
-from pike.recipes.recipe import Problem
+from pike.core.verdict.evaluation import EvaluateOptions
+from pike.recipes.framework.context import RecipeContext
+from pike.recipes.lowering.compiled_blocks import repeated_blocks
 from pike.recipes.registry import BY_NAME
+from pike.recipes.search.composition import broken_rule, legal_compositions
 
 DEEP = """
 import torch
@@ -42,10 +42,8 @@ def get_init_inputs():
 """
 
 
-def problem(case: Case, facts, seconds: float = 900.0) -> Problem:
-    inputs = case.reference.draw(1)
-    options = EvaluateOptions(timeout_seconds=seconds)
-    return Problem(case.reference.model, inputs.args, inputs.kwargs, facts, options)
+def problem(case: Case, facts, seconds: float = 900.0) -> RecipeContext:
+    return case.problem(facts, EvaluateOptions(timeout_seconds=seconds))
 
 
 def test_the_outermost_repeated_blocks_are_found() -> None:

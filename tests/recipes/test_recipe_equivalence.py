@@ -53,7 +53,7 @@ def assert_equivalent(name: str, folder, *recipes: str) -> None:
         size = float(case(name).reference.model(*inputs.args).detach().std())
         slack = max((NARROW.get(recipe, 0.0) for recipe in recipes), default=0.0)
         assert error <= 2 * own + 4e-7 * size + slack * size, (name, recipes, error, own)
-    assert candidate._prepared is not None, "the fast way was never built"
+    assert candidate.prepared is not None, "the fast way was never built"
 
 
 @pytest.mark.parametrize("name", APPLY)

@@ -15,11 +15,13 @@ import torch
 from recipe_harness import CPU, CUDA, HALF, Case, alone, needs_triton, source_task
 
 from pike.core.device import DeviceFacts
-from pike.core.evaluation import EvaluateOptions, Precision
-from pike.recipes import attention_kernel, attention_operator, relu_attention
-from pike.recipes import float32_attention as recipe
-from pike.recipes.precision import run_inside
-from pike.recipes.recipe import Problem
+from pike.core.verdict.evaluation import EvaluateOptions, Precision
+from pike.recipes.framework.context import RecipeContext
+from pike.recipes.framework.recipe import look
+from pike.recipes.kernel_recipes import float32_attention as recipe
+from pike.recipes.kernel_recipes import relu_attention
+from pike.recipes.kernels import attention_kernel, attention_operator
+from pike.recipes.precision.casts import run_inside
 
 SAME = EvaluateOptions(precision=Precision.SAME)
 TF32 = EvaluateOptions(precision=Precision.TF32)
@@ -80,9 +82,8 @@ def case_of(body: str) -> Case:
     return Case.of(source_task(NET.replace("{body}", body)))
 
 
-def problem(case: Case, facts: DeviceFacts = CUDA, options: EvaluateOptions = SAME) -> Problem:
-    inputs = case.reference.draw(1)
-    return Problem(case.reference.model, inputs.args, inputs.kwargs, facts, options)
+def problem(case: Case, facts: DeviceFacts = CUDA, options: EvaluateOptions = SAME) -> RecipeContext:
+    return case.problem(facts, options)
 
 
 def rewritten(case: Case) -> torch.fx.GraphModule:
@@ -129,17 +130,17 @@ def test_where_it_declines(small_attention: None, monkeypatch: pytest.MonkeyPatc
 
 
 def test_it_promises_more_where_attention_is_more_of_the_work(small_attention: None) -> None:
-    gain = recipe.RECIPE.gain
-    once = gain(problem(case_of(FORMS["plain"])))
-    twice = gain(problem(case_of("q = F.scaled_dot_product_attention(q, k, v)\n        " + FORMS["plain"])))
+    once = look(recipe.RECIPE, problem(case_of(FORMS["plain"]))).gain
+    body = "q = F.scaled_dot_product_attention(q, k, v)\n        " + FORMS["plain"]
+    twice = look(recipe.RECIPE, problem(case_of(body))).gain
     assert 0 < once < twice < 1
-    assert gain(problem(case_of(LEFT["no attention"]))) == 0
+    assert look(recipe.RECIPE, problem(case_of(LEFT["no attention"]))).gain == 0
 
 
 def test_the_output_lies_in_memory_as_what_follows_wants_it(small_attention: None) -> None:
-    for form, turned in (("plain", True), ("written out", True), ("written out without heads", False)):
+    for form, tokens_first in (("plain", True), ("written out", True), ("written out without heads", False)):
         (kernel,) = kernels(rewritten(case_of(FORMS[form])))
-        assert kernel.args[5] is turned, form
+        assert kernel.args[5] is tokens_first, form
     straight = NET.replace("self.attention(q, k, v).transpose(1, 2).reshape(x.shape)", "{y}").replace(
         "{y}", "self.attention(q, k, v).reshape(x.shape)"
     )
@@ -148,15 +149,15 @@ def test_the_output_lies_in_memory_as_what_follows_wants_it(small_attention: Non
 
 
 @pytest.mark.parametrize("rectified", [False, True])
-@pytest.mark.parametrize("turned", [False, True])
-def test_what_is_said_of_the_operator_without_data_is_true(turned: bool, rectified: bool) -> None:
-    attention_operator.define_attention()
-    attention_operator.define_attention()
+@pytest.mark.parametrize("tokens_first", [False, True])
+def test_what_is_said_of_the_operator_without_data_is_true(tokens_first: bool, rectified: bool) -> None:
+    operator = attention_operator.attention_operator()
+    assert attention_operator.attention_operator() is operator
     query, key, value = torch.randn(2, 3, 70, 16), torch.randn(2, 3, 90, 16), torch.randn(2, 3, 90, 24)
-    args = (query, key, value, 0.25, False, turned, rectified, "bf16x6")
-    result = torch.ops.pike_attention.attend(*args)
-    assert result.transpose(1, 2).is_contiguous() is turned
-    torch.library.opcheck(torch.ops.pike_attention.attend.default, args)
+    args = (query, key, value, 0.25, False, tokens_first, rectified, "bf16x6")
+    result = operator(*args)
+    assert result.transpose(1, 2).is_contiguous() is tokens_first
+    torch.library.opcheck(operator, args)
 
 
 def test_a_device_with_less_room_takes_smaller_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,17 +171,17 @@ def test_a_device_with_less_room_takes_smaller_tiles(monkeypatch: pytest.MonkeyP
             return self.launch
 
         def launch(self, *_args: Any, **fixed: Any) -> None:
-            if fixed["ROWS"] > self.room:
+            if fixed["BLOCK_M"] > self.room:
                 raise OutOfResources("shared memory")
-            launched.append(fixed["ROWS"])
+            launched.append(fixed["BLOCK_M"])
 
     monkeypatch.setattr(attention_kernel, "attention_program", Program)
     tensors = [torch.zeros(1, 2, 70, 96) for _ in range(4)]
-    attention_kernel.attend(*tensors, 0.1, False, "bf16x6")
-    assert launched == [attention_kernel.SMALL_TILES.rows]
+    attention_kernel.attend(*tensors, attention_kernel.AttentionTerms(0.1, False, False, "bf16x6"))
+    assert launched == [attention_kernel.SMALL_TILES.block_m]
     monkeypatch.setattr(Program, "room", 16)
     with pytest.raises(OutOfResources):
-        attention_kernel.attend(*tensors, 0.1, False, "bf16x6")
+        attention_kernel.attend(*tensors, attention_kernel.AttentionTerms(0.1, False, False, "bf16x6"))
 
 
 RECTIFIED = """scores = (q @ k.mT * 0.25).masked_fill(torch.ones(96, 96).tril() == 0, float("-inf"))
@@ -205,12 +206,12 @@ def test_rectified_attention_becomes_the_kernel_on_a_gpu() -> None:
     ):
         found = problem(case, facts, options)
         assert relu_attention.RECIPE.declines(found) == ""
-        assert relu_attention.how(found) == (way,)
-        assert relu_attention.RECIPE.gain(found) > 0
+        assert relu_attention.attention_way(found) == (way,)
+        assert look(relu_attention.RECIPE, found).gain > 0
     inputs = case.reference.draw(4)
     graph = relu_attention.relu_attention(case.reference.model, inputs.args, {}, ("bf16x6",))
     (kernel,) = kernels(graph)
-    assert kernel.args[3:] == (0.25, True, True, True, "bf16x6"), "scale, causal, turned, rectified"
+    assert kernel.args[3:] == (0.25, True, True, True, "bf16x6"), "scale, causal, tokens_first, rectified"
     assert "matmul" not in graph.code
     with torch.no_grad():
         assert torch.allclose(graph(*inputs.args), case.reference.model(*inputs.args), atol=2e-6)
@@ -220,7 +221,7 @@ def test_rectified_attention_becomes_the_kernel_on_a_gpu() -> None:
 def test_rectified_attention_that_does_not_fit_the_kernel_goes_in_blocks(body: str) -> None:
     case = case_of(body)
     assert relu_attention.RECIPE.declines(problem(case)) == ""
-    assert relu_attention.how(problem(case)) == ("blocks",)
+    assert relu_attention.attention_way(problem(case)) == ("blocks",)
     inputs = case.reference.draw(4)
     graph = relu_attention.relu_attention(case.reference.model, inputs.args, {}, ("bf16x6",))
     assert not kernels(graph)
@@ -264,33 +265,17 @@ def test_the_candidate_works_beside_a_compiler_and_knows_its_arithmetic(small_at
 
 
 @needs_triton
-def test_the_kernel_computes_attention() -> None:
-    """Under the interpreter, whose products are float32: the algorithm is shown, not what tensor cores lose."""
-    found = alone(Path(attention_kernel.__file__), "numbers")
-    assert len(found) == 16
-    assert all(error < 2 for error in found.values()), found
-
-
-@needs_triton
 def test_a_candidates_copy_of_the_kernel_computes_attention(small_attention: None, tmp_path: Path) -> None:
+    """Under the interpreter, whose products are float32: it shows the algorithm, not what tensor cores lose."""
     file = tmp_path / "candidate.py"
     file.write_text(candidate(case_of(FORMS["plain"]), "float32_attention"))
-    found = alone(file, "numbers")
+    found = alone(file, "numbers,sixteen_bits,not_a_number")
+    not_a_number = [found.pop(f"not_a_number {kind}") for kind in ("softmax", "rectified")]
+    assert not_a_number == [0, 0], "elements that are no number here and one there"
+    sixteen_bits = [found.pop(f"sixteen_bits {kind}") for kind in ("softmax", "rectified")]
+    assert all(1e-5 < error < 2e-3 for error in sixteen_bits), sixteen_bits
     assert len(found) == 16
     assert all(error < 2 for error in found.values()), found
-
-
-@needs_triton
-def test_the_kernel_computes_attention_of_16_bits() -> None:
-    found = alone(Path(attention_kernel.__file__), "sixteen_bits")
-    assert len(found) == 2
-    assert all(1e-5 < error < 2e-3 for error in found.values()), found
-
-
-@needs_triton
-def test_what_is_no_number_stays_so_where_it_is_seen() -> None:
-    found = alone(Path(attention_kernel.__file__), "not_a_number")
-    assert found == {"softmax": 0, "rectified": 0}, "elements that are no number here and one there"
 
 
 @needs_triton
@@ -299,5 +284,5 @@ def test_a_candidates_copy_of_the_kernel_fits_a_hopper_gpu(small_attention: None
     file = tmp_path / "candidate.py"
     file.write_text(candidate(case_of(FORMS["plain"]), "float32_attention"))
     found = alone(file, "compile")
-    assert len(found) == 19
+    assert len(found) == 11
     assert all(shared <= 227 * 1024 for shared in found.values()), found

@@ -13,17 +13,17 @@ import torch
 from recipe_harness import CPU, CUDA, HALF, Case, source_task
 
 from pike.core.device import DeviceFacts
-from pike.core.evaluation import EvaluateOptions, Precision
-from pike.recipes import explored
-from pike.recipes.channels_last import channels_last
-from pike.recipes.composition import broken_rule
-from pike.recipes.cuda_graph import CudaGraph, cannot_record, copies_are_small, cuda_graph
-from pike.recipes.full_float32 import full_float32
-from pike.recipes.grouped_products import declines, grouped_convs, grouped_products
-from pike.recipes.measured_kernels import odd_channels, shapes_to_measure, too_many_shapes
-from pike.recipes.recipe import Problem
+from pike.core.verdict.evaluation import EvaluateOptions, Precision
+from pike.recipes.framework.context import RecipeContext
+from pike.recipes.layout.channels_last import channels_last
+from pike.recipes.lowering.cuda_graph import CudaGraph, cannot_record, copies_are_small, cuda_graph
+from pike.recipes.lowering.measured_kernels import odd_channels, shapes_to_measure, too_many_shapes
+from pike.recipes.lowering.tuned_kernels import tuned_kernels
+from pike.recipes.precision.full_float32 import full_float32
 from pike.recipes.registry import BY_NAME
-from pike.recipes.tuned_kernels import tuned_kernels
+from pike.recipes.rewrites.grouped_products import grouped_convs, grouped_products
+from pike.recipes.search import explored
+from pike.recipes.search.composition import broken_rule
 
 NET = """
 import torch
@@ -52,9 +52,8 @@ def case_of(body: str) -> Case:
     return Case.of(source_task(NET.replace("{body}", body)))
 
 
-def problem_of(body: str, facts: DeviceFacts = CUDA, options: EvaluateOptions = HALF) -> Problem:
-    case = case_of(body)
-    return Problem(case.reference.model, case.reference.draw(1).args, {}, facts, options)
+def problem_of(body: str, facts: DeviceFacts = CUDA, options: EvaluateOptions = HALF) -> RecipeContext:
+    return case_of(body).problem(facts, options)
 
 
 def called(graph: torch.fx.GraphModule) -> set[str]:
@@ -147,7 +146,7 @@ def test_what_needs_the_host_is_not_recorded(body, reason):
 
 def test_a_cuda_graph_computes_constants_before_it_records(monkeypatch):
     """Copies of constants from the host cannot be recorded."""
-    monkeypatch.setattr("pike.recipes.cuda_graph.CudaGraph", lambda function, _args, _kwargs: function)
+    monkeypatch.setattr("pike.recipes.lowering.cuda_graph.CudaGraph", lambda function, _args, _kwargs: function)
     case = case_of("return self.a(x) * torch.tensor([2.0] * 8).to(x.device) * self.b.weight.sum()")
     model = copy.deepcopy(case.reference.model)
     inputs = case.reference.draw(1)
@@ -158,7 +157,7 @@ def test_a_cuda_graph_computes_constants_before_it_records(monkeypatch):
 
 
 def test_what_cannot_be_captured_is_recorded_as_it_is(monkeypatch):
-    monkeypatch.setattr("pike.recipes.cuda_graph.CudaGraph", lambda function, _args, _kwargs: function)
+    monkeypatch.setattr("pike.recipes.lowering.cuda_graph.CudaGraph", lambda function, _args, _kwargs: function)
     model = case_of("return x if x.sum() > 0 else -x").reference.model
     assert cuda_graph(model, (torch.ones(2, 8, 8), torch.arange(5)), {}) is model
 
@@ -166,7 +165,7 @@ def test_what_cannot_be_captured_is_recorded_as_it_is(monkeypatch):
 def test_large_copies_speak_against_recording(monkeypatch):
     problem = problem_of("return self.a(x)")
     assert copies_are_small(problem) == 0.0
-    monkeypatch.setattr("pike.recipes.cuda_graph.LARGE_COPIES", 100)
+    monkeypatch.setattr("pike.recipes.lowering.cuda_graph.LARGE_COPIES", 100)
     assert copies_are_small(problem) < 0
 
 
@@ -181,7 +180,7 @@ def test_measuring_kernels_declines_where_it_would_take_too_long():
     assert case.compose("max_autotune", facts=CPU, options=hurried).source, "it measures nothing there"
 
 
-def convolutions(*convs: str, seconds: float = 200.0) -> Problem:
+def convolutions(*convs: str, seconds: float = 200.0) -> RecipeContext:
     """A chain of convolutions, judged with a limit of so many seconds."""
     layers = "\n".join(f"        self.c{index} = torch.nn.Conv2d({conv})" for index, conv in enumerate(convs))
     source = (
@@ -197,7 +196,7 @@ def convolutions(*convs: str, seconds: float = 200.0) -> Problem:
 def test_measuring_promises_more_where_the_libraries_pad_channels_and_takes_longer_in_groups():
     even = convolutions("3, 8, 1", "8, 8, 1", "8, 8, 3", "8, 16, 1")
     assert odd_channels(convolutions("3, 6, 1", "6, 6, 1")) == 0.4
-    assert odd_channels(even) == pytest.approx(0.1)
+    assert 0.0 < odd_channels(even) < 0.4 / 4, "by their work, not by their number"
     assert not too_many_shapes(even)
     depthwise = convolutions("3, 16, 1", "16, 16, 3, groups=16", "16, 16, 1", "16, 16, 5, groups=16")
     assert "4 shapes" in too_many_shapes(depthwise)
@@ -248,8 +247,8 @@ def test_other_convolutions_are_left():
     body = "y = self.conv(x.reshape(2, 8, 2, 4)); return self.wide(y), self.depth(y), self.strided(y)"
     problem = problem_of(body)
     assert len(grouped_convs(problem.graph)) == 1
-    assert "no grouped convolution" in declines(problem_of("return self.a(x)"))
-    assert declines(problem_of(body, options=EvaluateOptions())) == ""
+    assert "no grouped convolution" in BY_NAME["grouped_products"].declines(problem_of("return self.a(x)"))
+    assert BY_NAME["grouped_products"].declines(problem_of(body, options=EvaluateOptions())) == ""
 
 
 def test_full_float32_holds_while_the_candidate_is_built_and_runs_and_no_longer(tmp_path):
@@ -315,8 +314,8 @@ class Attending(torch.nn.Module):
 
 @pytest.mark.parametrize(("dropped", "calls", "reason"), [(0.0, 0, ""), (0.5, 2, "different answers")])
 def test_a_large_model_is_called_only_if_it_may_draw_numbers(monkeypatch, dropped, calls, reason):
-    monkeypatch.setattr("pike.recipes.recipe.MOST_OPERATIONS_HERE", 10)
-    problem = Problem(Attending(dropped).eval(), (torch.randn(1, 2, 8, 8),), {}, CUDA)
+    monkeypatch.setattr("pike.recipes.framework.context.MOST_OPERATIONS_HERE", 10)
+    problem = RecipeContext(Attending(dropped).eval(), (torch.randn(1, 2, 8, 8),), {}, CUDA)
     assert problem.graph is not None
     Attending.calls = 0
     assert reason in problem.unsteady and bool(problem.unsteady) == bool(reason)

@@ -7,7 +7,7 @@ import torch
 from recipe_harness import CPU, CUDA, Case, source_task
 
 from pike.core.device import DeviceFacts
-from pike.core.evaluation import EvaluateOptions, Precision
+from pike.core.verdict.evaluation import EvaluateOptions, Precision
 
 ATTENTION = """
 import math
@@ -58,10 +58,10 @@ def test_written_out_attention_is_replaced(form, tmp_path):
     for rng in (1, 2):
         error, own = case.errors(candidate, case.reference.draw(rng))
         assert error <= 2 * own + 5e-7
-    called = {str(node.target) for node in candidate._prepared[1].graph.nodes}
+    called = {str(node.target) for node in candidate.prepared[1].graph.nodes}
     assert "aten.scaled_dot_product_attention.default" in called
     assert not any("softmax" in target for target in called)
-    for node in candidate._prepared[1].graph.nodes:
+    for node in candidate.prepared[1].graph.nodes:
         if "scaled_dot_product" in str(node.target) and form.startswith("causal") and "forward" not in form:
             assert node.kwargs["is_causal"] is True
 
@@ -137,7 +137,7 @@ def test_volumes_are_laid_out_with_channels_innermost_too(tmp_path):
     candidate = case.build(tmp_path, "channels_last")
     error, own = case.errors(candidate, case.reference.draw(1))
     assert error <= 2 * own + 3e-7
-    _, graph = candidate._prepared
+    _, graph = candidate.prepared
     weights = [getattr(graph, node.args[1].target) for node in graph.graph.nodes if "conv3d" in str(node.target)]
     assert [weight.is_contiguous(memory_format=torch.channels_last_3d) for weight in weights] == [True, True]
 

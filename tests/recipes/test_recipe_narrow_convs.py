@@ -13,10 +13,11 @@ import torch
 from recipe_harness import CPU, CUDA, HALF, Case, alone, needs_triton, source_task
 
 from pike.core.device import DeviceFacts
-from pike.core.evaluation import EvaluateOptions, Precision
-from pike.recipes import convolution_kernel, explored
-from pike.recipes import narrow_convs as recipe
-from pike.recipes.recipe import Problem
+from pike.core.verdict.evaluation import EvaluateOptions, Precision
+from pike.recipes.framework.context import RecipeContext
+from pike.recipes.framework.recipe import look
+from pike.recipes.kernel_recipes import narrow_convs as recipe
+from pike.recipes.search import explored
 
 SAME = EvaluateOptions(precision=Precision.SAME)
 TF32 = EvaluateOptions(precision=Precision.TF32)
@@ -66,9 +67,8 @@ def case_of(body: str) -> Case:
     return Case.of(source_task(NET.replace("{body}", body)))
 
 
-def problem(case: Case, facts: DeviceFacts = CUDA, options: EvaluateOptions = SAME) -> Problem:
-    inputs = case.reference.draw(1)
-    return Problem(case.reference.model, inputs.args, inputs.kwargs, facts, options)
+def problem(case: Case, facts: DeviceFacts = CUDA, options: EvaluateOptions = SAME) -> RecipeContext:
+    return case.problem(facts, options)
 
 
 def kernels(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:
@@ -108,8 +108,8 @@ def test_where_it_declines(small_maps: None, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_it_promises_more_where_these_maps_are_more_of_what_is_written(small_maps: None) -> None:
-    most = recipe.RECIPE.gain(problem(case_of(TAKEN["with what follows"][0])))
-    less = recipe.RECIPE.gain(problem(case_of("return torch.relu(self.first(x)).sin().cos().sin()")))
+    most = look(recipe.RECIPE, problem(case_of(TAKEN["with what follows"][0]))).gain
+    less = look(recipe.RECIPE, problem(case_of("return torch.relu(self.first(x)).sin().cos().sin()"))).gain
     assert 0 < less < most < 1
 
 
@@ -123,12 +123,12 @@ def test_a_search_never_puts_it_beside_16_bits(small_maps: None) -> None:
 
 @pytest.mark.parametrize("rectified", [False, True])
 def test_what_is_said_of_the_operator_without_data_is_true(rectified: bool) -> None:
-    recipe.define_convolution()
-    recipe.define_convolution()
+    operator = recipe.convolution_operator()
+    assert recipe.convolution_operator() is operator
     image, weight = torch.randn(2, 3, 9, 11).to(memory_format=torch.channels_last), torch.randn(5, 3, 3, 2)
     args = (image, weight, torch.randn(5), [2, 3], [1, 0], rectified)
-    assert torch.ops.pike_convolution.narrow(*args).is_contiguous()
-    torch.library.opcheck(torch.ops.pike_convolution.narrow.default, args)
+    assert operator(*args).is_contiguous()
+    torch.library.opcheck(operator, args)
 
 
 def test_the_candidate_works_beside_a_compiler_and_keeps_all_bits(small_maps: None, tmp_path: Path) -> None:
@@ -145,19 +145,23 @@ def test_the_candidate_works_beside_a_compiler_and_keeps_all_bits(small_maps: No
     assert error <= 2 * own + 5e-7
 
 
+@pytest.fixture
+def candidate_file(small_maps: None, tmp_path: Path) -> Path:
+    file = tmp_path / "candidate.py"
+    file.write_text(case_of(TAKEN["alone"][0]).compose("narrow_convs", facts=CUDA, options=SAME).source)
+    return file
+
+
 @needs_triton
-def test_the_kernel_computes_convolutions() -> None:
-    found = alone(Path(convolution_kernel.__file__), "convolutions")
+def test_a_candidates_copy_of_the_kernel_computes_convolutions(candidate_file: Path) -> None:
+    found = alone(candidate_file, "convolutions")
     assert len(found) == 4
     assert all(error < 2 for error in found.values()), found
 
 
 @needs_triton
 @pytest.mark.slow
-def test_a_candidates_copy_of_the_kernel_computes_and_fits_a_hopper_gpu(small_maps: None, tmp_path: Path) -> None:
-    file = tmp_path / "candidate.py"
-    file.write_text(case_of(TAKEN["alone"][0]).compose("narrow_convs", facts=CUDA, options=SAME).source)
-    assert all(error < 2 for error in alone(file, "convolutions").values())
-    found = alone(file, "compile_convolutions")
+def test_a_candidates_copy_of_the_kernel_fits_a_hopper_gpu(candidate_file: Path) -> None:
+    found = alone(candidate_file, "compile_convolutions")
     assert len(found) == 8
     assert all(shared <= 227 * 1024 for shared in found.values()), found

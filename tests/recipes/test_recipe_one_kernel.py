@@ -14,12 +14,11 @@ import pytest
 import torch
 from recipe_harness import CPU, CUDA, Case, candidate_module, source_task
 
-from pike.core.evaluation import EvaluateOptions
-from pike.recipes import layers_kernel
-from pike.recipes.compose import proposal
-from pike.recipes.layers_kernel import Layer, LayersKernel
-from pike.recipes.one_kernel import declines, one_kernel
-from pike.recipes.recipe import Problem
+from pike.recipes.framework.context import RecipeContext
+from pike.recipes.kernel_recipes.one_kernel import RECIPE, one_kernel
+from pike.recipes.kernels import layers_kernel
+from pike.recipes.kernels.layers_kernel import Layer, LayersKernel
+from pike.recipes.search.proposals import proposal
 
 HEAD = """
 import torch
@@ -105,15 +104,14 @@ def case_of(body: str) -> Case:
     return Case.of(source_task(HEAD.replace("{body}", body)))
 
 
-def problem_of(body: str, facts=CUDA) -> Problem:
-    reference = case_of(body).reference
-    return Problem(reference.model, reference.draw(1).args, {}, facts, EvaluateOptions())
+def problem_of(body: str, facts=CUDA) -> RecipeContext:
+    return case_of(body).problem(facts)
 
 
 @pytest.mark.parametrize("body", CHAINS)
 def test_a_chain_is_one_launch(body, on_host):
     case = case_of(CHAINS[body])
-    assert not declines(problem_of(CHAINS[body]))
+    assert not RECIPE.declines(problem_of(CHAINS[body]))
     run = one_kernel(case.reference.model, case.reference.draw(1).args, {})
     for seed in (2, 3):
         inputs = case.reference.draw(seed).args
@@ -124,14 +122,13 @@ def test_a_chain_is_one_launch(body, on_host):
 
 @pytest.mark.parametrize("body", NOT_CHAINS)
 def test_what_is_no_chain_is_left_alone(body):
-    assert "not a chain" in declines(problem_of(NOT_CHAINS[body]))
+    assert "not a chain" in RECIPE.declines(problem_of(NOT_CHAINS[body]))
 
 
 def test_it_is_for_gpus_and_few_rows():
-    assert declines(problem_of(CHAINS["three layers"], CPU)) == "this kernel is for GPUs"
+    assert RECIPE.declines(problem_of(CHAINS["three layers"], CPU)) == "this kernel is for GPUs"
     many = HEAD.replace("{body}", CHAINS["three layers"]).replace("randn(3,", "randn(9,")
-    reference = Case.of(source_task(many)).reference
-    assert "not a chain" in declines(Problem(reference.model, reference.draw(1).args, {}, CUDA, EvaluateOptions()))
+    assert "not a chain" in RECIPE.declines(Case.of(source_task(many)).problem(CUDA))
 
 
 @pytest.mark.parametrize(

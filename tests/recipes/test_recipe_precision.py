@@ -9,12 +9,10 @@ import pytest
 import torch
 from recipe_harness import CUDA, HALF, Case, source_task
 
-from pike.core.evaluation import EvaluateOptions
-from pike.recipes import narrowing
-from pike.recipes.bf16 import bf16
-from pike.recipes.half import half
-from pike.recipes.precision import ALL_BUT_PRODUCTS, FRAGILE
-from pike.recipes.recipe import Problem
+from pike.recipes.framework.context import RecipeContext
+from pike.recipes.precision import narrowing
+from pike.recipes.precision.casts import ALL_BUT_PRODUCTS, FRAGILE
+from pike.recipes.precision.sixteen_bits import HALF_RECIPE, bf16, half
 
 NET = """
 import torch
@@ -66,9 +64,8 @@ def awkward(body: str, own: str = "pass") -> Case:
     return Case.of(source_task(NET.replace("{body}", body.replace("\\n", "\n")).replace("{own}", own)))
 
 
-def problem_of(case: Case) -> Problem:
-    inputs = case.reference.draw(1)
-    return Problem(case.reference.model, inputs.args, inputs.kwargs, CUDA, HALF)
+def problem_of(case: Case) -> RecipeContext:
+    return case.problem(CUDA, HALF)
 
 
 def assert_near(got, own, share: float) -> None:
@@ -171,7 +168,7 @@ def test_models_of_another_dtype_decline(change, reason):
     inputs = case.reference.draw(1)
     model = change(copy.deepcopy(case.reference.model))
     dtype = next(model.parameters()).dtype
-    problem = Problem(model, (inputs.args[0].to(dtype), *inputs.args[1:]), {}, CUDA, HALF)
+    problem = RecipeContext(model, (inputs.args[0].to(dtype), *inputs.args[1:]), {}, CUDA, HALF)
     assert reason in narrowing.refusal(problem, torch.float16)
 
 
@@ -183,8 +180,6 @@ def test_large_models_are_not_measured(monkeypatch):
 
 def test_precision_same_declines_before_anything_is_measured():
     case = awkward("return self.a(x)")
-    problem = Problem(case.reference.model, case.reference.draw(1).args, {}, CUDA, EvaluateOptions())
-    from pike.recipes.half import declines
-
-    assert "not allowed" in declines(problem)
+    problem = case.problem(CUDA)
+    assert "not allowed" in HALF_RECIPE.declines(problem)
     assert not problem.notes

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from recipe_harness import CPU, Case, source_task
+from recipe_harness import Case, source_task
 
-from pike.core.evaluation import EvaluateOptions
-from pike.recipes.prefix_attention import blocks_of, prefix_attention, what_is_seen
-from pike.recipes.recipe import Problem
 from pike.recipes.registry import BY_NAME
+from pike.recipes.rewrites.prefix_attention import blocks_of, prefix_attention, seen_keys
 
 NET = """
 import torch
@@ -64,9 +62,7 @@ def case_of(body: str) -> Case:
 
 
 def declined(case: Case) -> str:
-    inputs = case.reference.draw(1)
-    problem = Problem(case.reference.model, inputs.args, inputs.kwargs, CPU, EvaluateOptions())
-    return BY_NAME["prefix_attention"].declines(problem)
+    return BY_NAME["prefix_attention"].declines(case.problem())
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -93,7 +89,7 @@ def test_each_block_reads_its_own_keys_only() -> None:
 def test_other_masks_are_left(form: str) -> None:
     case = case_of(LEFT[form])
     if form == "chance":
-        assert "different answers" in Problem(case.reference.model, case.reference.draw(1).args, {}, CPU).unsteady
+        assert "different answers" in case.problem().unsteady
     assert declined(case)
 
 
@@ -107,5 +103,5 @@ def test_a_mask_is_taken_apart_only_where_that_pays() -> None:
     assert blocks_of(seen(*[60] * 128, *[64] * 128)) is None, "nearly everything is seen"
     assert blocks_of(seen(*[0] * 128, *[64] * 128)) is None, "a row that sees nothing is not a number"
     assert blocks_of(seen(*[32] * 128).flip(1)) is None, "an end of the keys"
-    assert what_is_seen(torch.zeros(2, 1, 4, 4, dtype=torch.bool)) is None
-    assert what_is_seen(torch.tensor([[0.0, -1e9]])) is None, "a low number is not minus infinity"
+    assert seen_keys(torch.zeros(2, 1, 4, 4, dtype=torch.bool)) is None
+    assert seen_keys(torch.tensor([[0.0, -1e9]])) is None, "a low number is not minus infinity"

@@ -9,16 +9,15 @@ import pytest
 import torch
 from recipe_harness import CPU, CUDA, Case, source_task
 
-from pike.core.evaluation import EvaluateOptions, Precision
-from pike.recipes.composition import ordered
-from pike.recipes.explored import explore
-from pike.recipes.merge_convs import merge_convs
-from pike.recipes.narrow_linears import narrow_linears
-from pike.recipes.pool_first import pool_first
-from pike.recipes.real_rotations import real_rotations
-from pike.recipes.recipe import Problem
+from pike.core.verdict.evaluation import EvaluateOptions, Precision
+from pike.recipes.kernel_recipes.relu_attention import relu_attention
+from pike.recipes.layout.narrow_linears import narrow_linears
 from pike.recipes.registry import BY_NAME
-from pike.recipes.relu_attention import relu_attention
+from pike.recipes.rewrites.merge_convs import merge_convs
+from pike.recipes.rewrites.pool_first import pool_first
+from pike.recipes.rewrites.real_rotations import real_rotations
+from pike.recipes.search.composition import ordered
+from pike.recipes.search.explored import explore
 
 HEAD = """
 import torch
@@ -43,8 +42,7 @@ def task(shape: str, layers: str, body: str) -> Case:
 
 
 def declined(case: Case, recipe: str, facts=CPU) -> str:
-    inputs = case.reference.draw(1)
-    return BY_NAME[recipe].declines(Problem(case.reference.model, inputs.args, inputs.kwargs, facts, EvaluateOptions()))
+    return BY_NAME[recipe].declines(case.problem(facts))
 
 
 def called(case: Case, transform) -> list[str]:
@@ -59,7 +57,7 @@ def assert_equal(case: Case, folder: Path, recipe: str) -> None:
     for rng in (1, 2):
         error, own = case.errors(candidate, case.reference.draw(rng))
         assert error <= 2 * own + 5e-7
-    assert candidate._prepared is not None, "the fast way was never built"
+    assert candidate.prepared is not None, "the fast way was never built"
 
 
 CONV = "self.conv = nn.Conv2d(4, 8, 1); self.wide = nn.Conv2d(4, 8, 3, padding=1)"
@@ -145,8 +143,7 @@ RECTIFIED = """q, k, v = x.unbind(0)
 def test_a_gpu_takes_rectified_attention_whole_in_16_bits(precision, comes_first):
     """Blocks of it took longer there; a search still tries them, when something else has been measured."""
     case = task("3, 2, 2, 37, 4", ATTENTION, RECTIFIED)
-    inputs, options = case.reference.draw(1), EvaluateOptions(precision=precision)
-    found = explore(Problem(case.reference.model, inputs.args, inputs.kwargs, CUDA, options))
+    found = explore(case.problem(CUDA, EvaluateOptions(precision=precision)))
     assert "relu_attention" in found.applicable
     assert ("relu_attention" in found.space.ideas(1)[0]) is comes_first
     assert any("relu_attention" in names for names in found.space.ranked)

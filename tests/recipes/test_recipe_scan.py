@@ -14,10 +14,10 @@ from recipe_harness import CPU, CUDA, HALF, Case, alone, needs_triton, source_ta
 
 from pike import tasks
 from pike.core.device import DeviceFacts
-from pike.core.evaluation import EvaluateOptions, Precision
-from pike.recipes import scan as recipe
-from pike.recipes import scan_kernel
-from pike.recipes.recipe import Problem
+from pike.core.verdict.evaluation import EvaluateOptions, Precision
+from pike.recipes.framework.context import RecipeContext
+from pike.recipes.framework.recipe import look
+from pike.recipes.kernel_recipes import scan as recipe
 
 SAME = EvaluateOptions(precision=Precision.SAME)
 NET = """
@@ -80,9 +80,8 @@ def case_of(body: str) -> Case:
     return Case.of(source_task(NET.replace("{body}", body)))
 
 
-def problem(case: Case, facts: DeviceFacts = CUDA, options: EvaluateOptions = SAME) -> Problem:
-    inputs = case.reference.draw(1)
-    return Problem(case.reference.model, inputs.args, inputs.kwargs, facts, options)
+def problem(case: Case, facts: DeviceFacts = CUDA, options: EvaluateOptions = SAME) -> RecipeContext:
+    return case.problem(facts, options)
 
 
 def kernels(graph: torch.fx.GraphModule) -> int:
@@ -121,21 +120,21 @@ def test_where_it_declines() -> None:
 
 
 def test_it_promises_more_where_steps_are_more_of_the_model() -> None:
-    most = recipe.RECIPE.gain(problem(case_of(TAKEN["stacked"][0])))
-    less = recipe.RECIPE.gain(problem(case_of(loop(STEP, "h" + ".sin()" * 40))))
+    most = look(recipe.RECIPE, problem(case_of(TAKEN["stacked"][0]))).gain
+    less = look(recipe.RECIPE, problem(case_of(loop(STEP, "h" + ".sin()" * 40)))).gain
     assert 0 < less < most < 2
 
 
 def test_what_is_said_of_the_operator_without_data_is_true() -> None:
-    recipe.define_scan()
-    recipe.define_scan()
+    operator = recipe.scan_operator()
+    assert recipe.scan_operator() is operator
     drive = torch.randn(3, 5, 7).transpose(1, 2)
     args = (torch.rand(3, 7, 1), drive, torch.randn(3, 5), 1)
-    assert torch.ops.pike_scan.scan(*args).is_contiguous()
-    torch.library.opcheck(torch.ops.pike_scan.scan.default, args)
+    assert operator(*args).is_contiguous()
+    torch.library.opcheck(operator, args)
 
 
-@pytest.mark.parametrize("names", [("scan",), ("scan", "inductor"), ("half", "scan", "inductor")])
+@pytest.mark.parametrize("names", [("scan",), ("half", "scan", "inductor")])
 def test_a_selective_state_space_model_is_right(names: tuple[str, ...], tmp_path: Path) -> None:
     """Two of its layers, of which each has 24 steps."""
     case = Case.of(tasks.resolve("level5/11:small"))
@@ -155,17 +154,21 @@ def test_a_model_of_many_steps_can_be_compiled_whole_where_they_are_one_kernel()
     assert "longer" in on_cpu.compiler
 
 
+@pytest.fixture
+def candidate_file(tmp_path: Path) -> Path:
+    file = tmp_path / "candidate.py"
+    file.write_text(case_of(TAKEN["stacked"][0]).compose("scan", facts=CUDA, options=SAME).source)
+    return file
+
+
 @needs_triton
-def test_the_kernel_computes_recurrences() -> None:
-    found = alone(Path(scan_kernel.__file__), "scans")
+def test_a_candidates_copy_of_the_kernel_computes_recurrences(candidate_file: Path) -> None:
+    found = alone(candidate_file, "scans")
     assert len(found) == 4
     assert all(error < 1.5 for error in found.values()), found
 
 
 @needs_triton
 @pytest.mark.slow
-def test_a_candidates_copy_of_the_kernel_computes_and_needs_no_shared_memory(tmp_path: Path) -> None:
-    file = tmp_path / "candidate.py"
-    file.write_text(case_of(TAKEN["stacked"][0]).compose("scan", facts=CUDA, options=SAME).source)
-    assert all(error < 1.5 for error in alone(file, "scans").values())
-    assert set(alone(file, "compile_scans").values()) == {0.0}
+def test_a_candidates_copy_of_the_kernel_needs_no_shared_memory(candidate_file: Path) -> None:
+    assert set(alone(candidate_file, "compile_scans").values()) == {0.0}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
@@ -12,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recipe_harness import CPU, CUDA, Case, source_task
 
-from pike.core.evaluation import EvaluateOptions, Precision
-from pike.recipes import split_products as recipe
-from pike.recipes.recipe import Problem
-from pike.recipes.split_products import split_linear, tf32_rounded
+from pike.core.verdict.evaluation import EvaluateOptions, Precision
+from pike.recipes.framework.context import RecipeContext
+from pike.recipes.precision import split_products as recipe
+from pike.recipes.precision.split_products import split_linear, tf32_rounded
 
 SAME = EvaluateOptions(precision=Precision.SAME)
 TWO_LAYERS = """
@@ -43,9 +44,8 @@ def small_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recipe, "LEAST_PRODUCTS", 1)
 
 
-def problem(case: Case, facts=CUDA, options: EvaluateOptions = SAME) -> Problem:
-    inputs = case.reference.draw(1)
-    return Problem(case.reference.model, inputs.args, inputs.kwargs, facts, options)
+def problem(case: Case, facts=CUDA, options: EvaluateOptions = SAME) -> RecipeContext:
+    return case.problem(facts, options)
 
 
 @settings(deadline=None)
@@ -103,6 +103,8 @@ def test_the_candidate_works_beside_a_compiler(small_layers: None, tmp_path: Pat
     assert constant in proposal.source
     candidate = case.loaded(replace(proposal, source=proposal.source.replace(constant, "LEAST_PRODUCTS = 1")), tmp_path)
     inputs = case.reference.draw(5)
+    # While it is imported, the compiler reads the name of `torch.mm`, which the mock below lacks.
+    importlib.import_module("torch._inductor.compile_fx")
     with mock.patch.object(torch, "mm", wraps=torch.mm) as product:
         error, own = case.errors(candidate, inputs)
     assert error <= 2 * own + 5e-7

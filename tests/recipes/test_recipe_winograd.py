@@ -9,7 +9,7 @@ import torch
 from recipe_harness import CPU, CUDA, Case, source_task
 
 from pike.core.device import DeviceFacts
-from pike.recipes.winograd_kernel import winograd_conv3x3, winograd_matrices, winograd_packed
+from pike.recipes.kernels.winograd_kernel import winograd_conv3x3, winograd_matrices, winograd_packed
 
 
 @pytest.mark.parametrize("tile", [2, 4])
@@ -93,7 +93,7 @@ def test_convolutions_of_a_model_are_replaced_with_what_follows_them(recipe, tmp
     candidate = case.build(tmp_path, "fold_batch_norm", recipe)
     error, own = case.errors(candidate, case.reference.draw(1))
     assert error <= 4 * own
-    nodes = list(candidate._prepared[1].graph.nodes)
+    nodes = list(candidate.prepared[1].graph.nodes)
     kernels = [node for node in nodes if "pike_winograd" in str(node.target)]
     assert [(node.args[3] is not None, node.args[4]) for node in kernels] == [
         (False, True),

@@ -10,8 +10,8 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from pike.core.evaluation import Evaluation, Status, Timing
 from pike.core.step import ORIGINAL, Candidate, Outcome, Role, Step
+from pike.core.verdict.evaluation import Evaluation, Status, Timing
 
 World = Callable[[Step], Outcome]
 FAILURES = tuple(status for status in Status if status is not Status.VALID)
@@ -109,6 +109,7 @@ class Decision:
     seed: str
     failing: str
     inspirations: tuple[str, ...]
+    failed: tuple[str, ...]
 
 
 def decisions(calls: Sequence[Step | Outcome]) -> list[Decision]:
@@ -121,10 +122,11 @@ def decisions(calls: Sequence[Step | Outcome]) -> list[Decision]:
             names[call.candidate.id] = f"{step.role}/{step.round}/{step.sample}/{step.attempt}"
     found = [
         Decision(
-            step=replace(step, id=0, seed="", failing=None, inspirations=()),
+            step=replace(step, id=0, seed="", failing=None, inspirations=(), failed=()),
             seed=names.get(step.seed, step.seed),
             failing=names[step.failing] if step.failing else "",
             inspirations=tuple(names[identity] for identity in step.inspirations),
+            failed=tuple(names[identity] for identity in step.failed),
         )
         for step in steps.values()
     ]

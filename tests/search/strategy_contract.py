@@ -22,10 +22,10 @@ from search_worlds import (
     valid,
 )
 
-from pike.core.evaluation import Status
 from pike.core.step import ORIGINAL, Candidate, Outcome, Role, Step, Strategy
+from pike.core.verdict.evaluation import Status
 from pike.search.drive import Call, drive, replay
-from pike.search.point import MOST_FREE_STEPS
+from pike.search.presets.preset import MOST_FREE_STEPS
 
 BUDGETS = (0, 1, 9, 10, 11, 300)
 

@@ -11,8 +11,8 @@ from search_worlds import World, candidate_for, landscape, refused, valid
 from strategy_contract import StrategyContract, steps_of
 
 from pike import search
-from pike.core.budget import Budget
-from pike.core.config import StrategyConfig
+from pike.core.settings.budget import Budget
+from pike.core.settings.config import StrategyConfig
 from pike.core.step import Outcome, Role, Step, Strategy
 from pike.search.bandit import over_models
 from pike.search.drive import drive, replay

@@ -21,10 +21,10 @@ from search_worlds import (
 )
 
 from pike import search
-from pike.core.budget import Budget
-from pike.core.config import StrategyConfig
-from pike.core.evaluation import Status
+from pike.core.settings.budget import Budget
+from pike.core.settings.config import StrategyConfig
 from pike.core.step import ORIGINAL, Candidate, Outcome, Role, Step, Strategy
+from pike.core.verdict.evaluation import Status
 
 
 def pike_b(queries: int = 300, **options: Any) -> Strategy:
@@ -150,14 +150,14 @@ class TestSamples:
             empty = step.attempt in (1, 2)
             return Outcome(step.id, candidate_for(step, "" if empty else "code"), refused(Status.PARSE_ERROR))
 
-        chain = asked(pike_b(6, ideas=False, queries_per_round=1), world)
+        chain = asked(pike_b(6, ideas=False, pacing={"samples": 1}), world)
         assert [step.failing for step in chain] == [None, "c0", "c0", "c0", "c3", "c4"]
 
     def test_without_any_code_the_fix_still_names_the_last_answer(self) -> None:
         def world(step: Step) -> Outcome:
             return Outcome(step.id, candidate_for(step, "  "), refused(Status.PARSE_ERROR))
 
-        chain = asked(pike_b(3, ideas=False, queries_per_round=1), world)
+        chain = asked(pike_b(3, ideas=False, pacing={"samples": 1}), world)
         assert [step.failing for step in chain] == [None, "c0", "c1"]
 
     def test_equally_fast_solutions_are_taken_in_order_of_samples(self) -> None:
@@ -170,29 +170,31 @@ class TestBudget:
         assert list(shares(asked(pike_b(13), always(Status.VALID)), 1).values()) == [1, 1, 1]
 
     def test_published_check_may_end_a_round_above_the_budget(self) -> None:
-        steps = asked(pike_b(19, budget_check="round", ideas=False), always(Status.VALID))
+        steps = asked(pike_b(19, pacing={"budget_check": "round"}, ideas=False), always(Status.VALID))
         assert len(steps) == 20
-        config = StrategyConfig("pike-b", {"budget_check": "round", "fix_attempts": 1, "ideas": False})
+        config = StrategyConfig(
+            "pike-b", {"pacing": {"budget_check": "round"}, "repair": {"attempts": 1}, "ideas": False}
+        )
         overshoot = search.make(config, Budget(queries=21), 0)
         assert len(asked(overshoot, always(Status.VALID))) == 30 == search.most_queries(config, Budget(queries=21))
         assert search.most_queries(config, Budget(queries=300)) == 309
 
     def test_published_check_still_counts_each_fix(self) -> None:
-        steps = asked(pike_b(13, budget_check="round", ideas=False), failing_agent)
+        steps = asked(pike_b(13, pacing={"budget_check": "round"}, ideas=False), failing_agent)
         assert len(steps) == 13
 
     def test_published_order_starves_late_samples(self) -> None:
         assert fixes(asked(pike_b(17), failing_agent)) == {0: 5, 1: 2}
 
     def test_fair_order_gives_every_sample_a_first_fix(self) -> None:
-        assert fixes(asked(pike_b(23, fix_order="fair"), failing_agent)) == {0: 2, 1: 2, 2: 2} | dict.fromkeys(
+        assert fixes(asked(pike_b(23, repair={"order": "fair"}), failing_agent)) == {0: 2, 1: 2, 2: 2} | dict.fromkeys(
             range(3, 10), 1
         )
 
     @pytest.mark.parametrize(("order", "starts"), [("sample", False), ("fair", True)])
     def test_scarce_queries_wait_for_the_verdicts_that_decide_them(self, order: str, starts: bool) -> None:
         """Two queries left, sample 1 is refused and sample 0 is out: 0 may need both, or just one if shared."""
-        strategy = pike_b(4, fix_order=order, queries_per_round=2, ideas=False)
+        strategy = pike_b(4, repair={"order": order}, pacing={"samples": 2}, ideas=False)
         zero, one = take_all(strategy)
         strategy.tell(Outcome(one.id, candidate_for(one), refused()))
         fix = strategy.ask()
@@ -213,7 +215,7 @@ class TestBudget:
 
 class TestOptions:
     def test_run_memory_keeps_the_best(self) -> None:
-        steps = asked(pike_b(40, memory="run"), improving_world({0: 1.0, 1: 5.0, 2: 7.0}))
+        steps = asked(pike_b(40, library={"memory": "run"}), improving_world({0: 1.0, 1: 5.0, 2: 7.0}))
         best = next(
             f"c{step.id}" for step in steps if (step.round, step.sample) == (0, 0) and step.role is Role.OPTIMISE
         )
@@ -232,11 +234,11 @@ class TestOptions:
             return [by_name[name].seed for name in shares(steps, 2)]
 
         assert parents() == ["c0", "c0", "c0", "c1"]
-        assert parents(diversity="distinct") == ["c0", "c1", "c2", "c3"]
-        assert parents(diversity="distinct", per_branch=2) == ["c0", "c0", "c1", "c1"]
+        assert parents(selection={"distinct": 1}) == ["c0", "c1", "c2", "c3"]
+        assert parents(selection={"distinct": 2}) == ["c0", "c0", "c1", "c1"]
 
     def test_children_of_the_original_are_branches_of_their_own(self) -> None:
-        steps = asked(pike_b(20, ideas=False, diversity="distinct"), always(Status.VALID))
+        steps = asked(pike_b(20, ideas=False, selection={"distinct": 1}), always(Status.VALID))
         assert len(shares(steps, 1)) == 4
 
     def test_a_repeated_solution_is_one_seed_only_by_option(self) -> None:
@@ -244,11 +246,11 @@ class TestOptions:
             return Outcome(step.id, candidate_for(step, f"same {min(step.sample, 1)}\n"), valid(1.0 + step.sample))
 
         assert list(shares(asked(pike_b(20, ideas=False), world), 1)) == ["c0", "c1", "c2", "c3"]
-        once = shares(asked(pike_b(20, ideas=False, duplicates="once"), world), 1)
+        once = shares(asked(pike_b(20, ideas=False, library={"duplicates": "once"}), world), 1)
         assert list(once.items()) == [("c0", 4), ("c1", 3), (ORIGINAL, 3)]
 
     def test_quorum_starts_the_next_round_and_late_samples_join_the_pool_after(self) -> None:
-        strategy = pike_b(300, ideas=False, round_end="quorum", quorum=0.8)
+        strategy = pike_b(300, ideas=False, pacing={"quorum": 0.8})
         round_0 = take_all(strategy)
         for step in round_0[:7]:
             strategy.tell(Outcome(step.id, candidate_for(step), valid(5.0 + step.sample)))
@@ -275,7 +277,7 @@ class TestOptions:
     def test_where_round_0_starts_with_solutions_from_outside(
         self, seeding: str, count: int, expected: dict[str, int]
     ) -> None:
-        strategy = pike_b(10, seeding=seeding)
+        strategy = pike_b(10, selection={"seeding": seeding})
         for index in reversed(range(count)):
             strategy.admit(Candidate(f"r-{index}", f"# {index}"), valid(1.0 + index))
         steps = asked(strategy, failing_agent_with_ideas(10))
@@ -283,7 +285,7 @@ class TestOptions:
         assert all(step.idea for step in steps[1:])
 
     def test_solutions_from_outside_compete_for_round_1_when_round_0_ignores_them(self) -> None:
-        strategy = pike_b(20, seeding="original")
+        strategy = pike_b(20, selection={"seeding": "original"})
         strategy.admit(Candidate("r-fast", "#"), valid(0.1))
         assert next(iter(shares(asked(strategy, always(Status.VALID)), 1))) == "r-fast"
 

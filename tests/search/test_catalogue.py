@@ -9,9 +9,10 @@ import pytest
 from search_worlds import landscape
 
 from pike import search
-from pike.core.budget import Budget
-from pike.core.config import RunConfig, StrategyConfig, merge
 from pike.core.errors import UserError
+from pike.core.settings.budget import Budget
+from pike.core.settings.config import RunConfig, StrategyConfig
+from pike.core.settings.merging import merge
 from pike.search.allocation import even_split
 
 
@@ -22,9 +23,9 @@ def make(preset: str = "pike-b", queries: int = 300, **options: Any) -> Any:
 def test_presets_say_how_they_differ_from_the_plain_one() -> None:
     found = {preset.name: dict(preset.differences) for preset in search.presets()}
     assert found["pike-b"] == {}
-    assert found["pike-b:no-efa"] == {"fix_attempts": "0"}
+    assert found["pike-b:no-efa"] == {"repair": "none"}
     assert found["pike-b:no-iba"] == {"ideas": "false"}
-    assert found["pike-b:elitist"]["memory"] == "run"
+    assert found["pike-b:elitist"]["library.memory"] == "run"
     assert all(preset.summary for preset in search.presets())
     assert RunConfig().strategy.preset in found
 
@@ -33,13 +34,24 @@ def test_presets_say_how_they_differ_from_the_plain_one() -> None:
     ("preset", "options", "message"),
     [
         ("pike-bee", {}, "Unknown strategy 'pike-bee'; did you mean 'pike-b'?"),
-        ("pike-b", {"memori": "run"}, "Unknown setting 'strategy.memori'; did you mean 'memory'?"),
-        ("pike-b", {"memory": "long"}, "Setting 'strategy.memory' cannot be 'long': choose 'round' or 'run'"),
-        ("pike-b", {"top_k": 0}, "Setting 'strategy.top_k' must be at least 1, not 0"),
-        ("pike-b", {"fix_attempts": -1}, "Setting 'strategy.fix_attempts' must be at least 0, not -1"),
-        ("pike-b", {"queries_per_round": "ten"}, "Setting 'strategy.queries_per_round' cannot be 'ten'"),
-        ("pike-b", {"quorum": 0}, "Setting 'strategy.quorum' must be above 0 and at most 1"),
+        ("pike-b", {"libary": "pool"}, "Unknown setting 'strategy.libary'; did you mean 'library'?"),
+        ("pike-b", {"memory": "run"}, "Unknown setting 'strategy.memory'; did you mean 'library.memory'?"),
+        ("pike-b", {"top_k": 2}, "Unknown setting 'strategy.top_k'; it is 'strategy.selection.k' now"),
+        (
+            "pike-b",
+            {"library": {"memory": "long"}},
+            "Setting 'strategy.library.memory' cannot be 'long': choose 'round' or 'run'",
+        ),
+        ("pike-b", {"selection": {"k": 0}}, "Setting 'strategy.selection.k' must be at least 1, not 0"),
+        ("pike-b", {"repair": {"attempts": 0}}, "Setting 'strategy.repair.attempts' must be at least 1, not 0"),
+        ("pike-b", {"pacing": {"samples": "ten"}}, "Setting 'strategy.pacing.samples' cannot be 'ten'"),
+        ("pike-b", {"pacing": {"quorum": 0}}, "Setting 'strategy.pacing.quorum' must be above 0 and at most 1"),
         ("pike-b", {"temperature": math.nan}, "Setting 'strategy.temperature' must be between 0 and 2"),
+        (
+            "pike-b",
+            {"selection": {"epsilon": 0.2}},
+            "Setting 'strategy.selection.epsilon' is a dial of 'epsilon-greedy', not of 'top-k'",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_named_with_its_cure(preset: str, options: dict[str, Any], message: str) -> None:
@@ -54,15 +66,15 @@ def test_a_negative_budget_is_refused() -> None:
 
 
 def test_settings_from_the_command_line_reach_the_strategy() -> None:
-    config = merge(RunConfig(), {"strategy": {"preset": "pike-b", "queries_per_round": 2, "ideas": False}})
+    config = merge(RunConfig(), {"strategy": {"preset": "pike-b", "pacing": {"samples": 2}, "ideas": False}})
     strategy = search.make(config.strategy, config.budget, 0)
     assert [strategy.ask() is None for _ in range(3)] == [False, False, True]
 
 
 def test_a_resolved_configuration_says_everything_and_means_the_same() -> None:
-    config = search.resolve(StrategyConfig("pike-b:elitist", {"top_k": 2}))
-    assert config.options["top_k"] == 2
-    assert config.options["memory"] == "run"
+    config = search.resolve(StrategyConfig("pike-b:elitist", {"selection": {"k": 2}}))
+    assert config.options["selection"]["k"] == 2
+    assert config.options["library"]["memory"] == "run"
     assert set(config.options) == {name.partition(".")[0] for name, _ in search.info("pike-b").options}
     assert search.resolve(config) == config
 
@@ -95,32 +107,38 @@ def test_replaying_another_run_is_refused() -> None:
 
 
 MIX = {
-    "my-mix": {"base": "stark", "epsilon": 0.1},
-    "mine:2": {"base": "my-mix", "in_flight": 4, "summary": "two at it"},
+    "my-mix": {"base": "stark", "selection": {"epsilon": 0.1}},
+    "mine:2": {"base": "my-mix", "pacing": {"in_flight": 4}, "summary": "two at it"},
+    "rounds": {"base": "mine:2", "pacing": {"kind": "rounds", "samples": 3}},
 }
 
 
 def test_a_named_strategy_is_resolved_to_a_preset_and_all_its_options() -> None:
-    config = search.resolve(StrategyConfig("mine:2", {"shown": 2}), MIX)
+    config = search.resolve(StrategyConfig("mine:2", {"inspiration": {"leaders": 2}}), MIX)
     assert (config.preset, config.name, config.label) == ("stark", "mine:2", "mine:2")
-    assert {name: config.options[name] for name in ("epsilon", "in_flight", "shown", "library")} == {
-        "epsilon": 0.1,
-        "in_flight": 4,
-        "shown": 2,
-        "library": "tree",
-    }
+    assert config.options["selection"]["epsilon"] == 0.1
+    assert config.options["pacing"] == {"kind": "steady", "in_flight": 4, "first_attempts": 0}
+    assert config.options["inspiration"] == {"kind": "windows", "leaders": 2, "relatives": 8}
+    assert config.options["library"] == {"kind": "tree"}
     assert search.resolve(config) == config  # without the file
     search.make(config, Budget(queries=3), 0)
 
 
+def test_another_kind_starts_from_its_own_defaults_and_not_from_the_dials_of_the_base() -> None:
+    pacing = search.resolve(StrategyConfig("rounds"), MIX).options["pacing"]
+    assert pacing == {"kind": "rounds", "samples": 3, "quorum": 1.0, "budget_check": "query"}
+
+
 def test_named_strategies_are_listed_with_what_differs_from_their_base() -> None:
     found = {preset.name: preset for preset in search.presets(MIX)}
-    assert (found["my-mix"].base, found["my-mix"].differences) == ("stark", (("epsilon", "0.1"),))
+    assert (found["my-mix"].base, found["my-mix"].differences) == ("stark", (("selection.epsilon", "0.1"),))
     assert found["mine:2"].summary == "two at it"
-    assert dict(found["stark:search-only"].differences) == {"roles": "optimise", "fixer": "efa"}
+    assert dict(found["stark:search-only"].differences) == {"roles": "optimise", "repair.fixer": "efa"}
     assert found["best-of-n"].base == "pike-b"
     assert (found["pike-b"].base, found["pike-b"].differences) == ("", ())
     assert dict(found["agent"].differences)["pacing"] == "steady"
+    differs = {"pacing": "steady", "library.memory": "run", "selection": "original", "repair": "none", "ideas": "false"}
+    assert dict(found["best-of-n"].differences) == differs  # dials of another kind only where they are not its defaults
 
 
 @pytest.mark.parametrize(
@@ -130,8 +148,11 @@ def test_named_strategies_are_listed_with_what_differs_from_their_base() -> None
         ({"x": {"epsilon": 0.1}}, 'The strategy [strategies.x] needs a base, for example base = "pike-b"'),
         ({"x": 3}, "The strategy [strategies.x] needs a base"),
         ({"x": {"base": "y"}, "y": {"base": "x"}}, "The strategy [strategies.x] is its own base"),
-        ({"x": {"base": "pike-b", "epsilonn": 1}}, "Unknown setting 'strategies.x.epsilonn'; did you mean 'epsilon'?"),
-        ({"x": {"base": "pike-b", "memory": "long"}}, "Setting 'strategies.x.memory' cannot be 'long': choose"),
+        ({"x": {"base": "pike-b", "scoop": 1}}, "Unknown setting 'strategies.x.scoop'; did you mean 'scope'?"),
+        (
+            {"x": {"base": "pike-b", "library": "pond"}},
+            "Setting 'strategies.x.library' cannot be 'pond': choose 'pool'",
+        ),
         ({"pike-b": {"base": "stark"}, "x": {"base": "pike-b"}}, "The strategy [strategies.pike-b] has the name of"),
         ({"other": {"base": "stark"}}, "Unknown strategy 'x'"),
     ],
@@ -145,15 +166,27 @@ def test_a_named_strategy_that_cannot_be_used_says_why(named: dict[str, Any], me
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"pacing": "steady"}, "Setting 'strategy.memory' cannot be 'round' with strategy.pacing 'steady'"),
+        ({"pacing": "steady"}, "Setting 'strategy.library.memory' cannot be 'round' with strategy.pacing 'steady'"),
+        ({"selection": "ratio"}, "Setting 'strategy.selection.elites' cannot be '0' with strategy.library 'pool'"),
+        ({"inspiration": "drawn"}, "Setting 'strategy.inspiration.others' cannot be '2' with strategy.library 'pool'"),
+        ({"repair": "chosen"}, "Setting 'strategy.repair' cannot be 'chosen' with strategy.selection 'top-k'"),
         (
-            {"pacing": "steady", "memory": "run", "round_end": "quorum"},
-            "Setting 'strategy.round_end' cannot be 'quorum'",
+            {"repair": "deferred", "selection": "epsilon-greedy"},
+            "Setting 'strategy.repair' cannot be 'deferred' with strategy.selection 'epsilon-greedy'",
         ),
-        ({"pacing": "steady", "library": "tree", "budget_check": "round"}, "Setting 'strategy.budget_check' cannot be"),
-        ({"exploration": 0.5}, "Settings 'strategy.exploration' (0.5) and 'strategy.exploitation' (0.7) must not"),
-        ({"epsilon": 1.5}, "Setting 'strategy.epsilon' must be between 0 and 1, not 1.5"),
-        ({"selection": "best"}, "Setting 'strategy.selection' cannot be 'best': choose 'top-k' or 'ratio' or"),
+        (
+            {"pacing": {"kind": "steady", "first_attempts": 2}, "library": "tree", "selection": "original"},
+            "Setting 'strategy.pacing.first_attempts' cannot be '2' with strategy.selection 'original'",
+        ),
+        (
+            {"library": "islands", "selection": {"kind": "ratio", "exploration": 0.5}},
+            "Settings 'strategy.selection.exploration' (0.5) and 'strategy.selection.exploitation' (0.7) must not",
+        ),
+        (
+            {"selection": {"kind": "epsilon-greedy", "epsilon": 1.5}},
+            "Setting 'strategy.selection.epsilon' must be between 0 and 1, not 1.5",
+        ),
+        ({"selection": "best"}, "Setting 'strategy.selection' cannot be 'best': choose 'top-k' or 'weighted' or"),
     ],
 )
 def test_what_excludes_each_other_is_said_in_one_sentence(options: dict[str, Any], message: str) -> None:

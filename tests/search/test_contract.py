@@ -9,97 +9,113 @@ import pytest
 from strategy_contract import StrategyContract
 
 from pike import search
-from pike.core.budget import Budget
-from pike.core.config import StrategyConfig
+from pike.core.settings.budget import Budget
+from pike.core.settings.config import StrategyConfig
 from pike.core.step import Strategy
-from pike.search.choices import (
-    BudgetCheck,
-    Diversity,
-    Duplicates,
-    Fixer,
-    FixOrder,
-    InspirationKind,
-    LibraryKind,
-    Memory,
-    Repair,
-    Roles,
-    RoundEnd,
-    ScopeKind,
-    Seeding,
-    SelectionKind,
-)
-from pike.search.options import Options
+from pike.search.options.search import SearchOptions
+from pike.search.options.selection import Latest, OriginalOnly
 
 VARIANTS: dict[str, dict[str, Any]] = {
-    "memory=run": {"memory": "run"},
-    "distinct": {"diversity": "distinct"},
-    "round-budget": {"budget_check": "round"},
-    "round-budget,fair,run": {"budget_check": "round", "fix_order": "fair", "memory": "run"},
-    "fair": {"fix_order": "fair"},
-    "quorum": {"round_end": "quorum", "quorum": 0.5},
-    "quorum,fair,run,distinct": {
-        "round_end": "quorum",
-        "quorum": 0.1,
-        "fix_order": "fair",
-        "memory": "run",
-        "diversity": "distinct",
+    "memory=run": {"library": {"memory": "run"}},
+    "distinct": {"selection": {"distinct": 1}},
+    "round-budget": {"pacing": {"budget_check": "round"}},
+    "round-budget,fair,run": {
+        "pacing": {"budget_check": "round"},
+        "repair": {"order": "fair"},
+        "library": {"memory": "run"},
     },
-    "quorum,round-budget": {"round_end": "quorum", "quorum": 0.3, "budget_check": "round"},
-    "seeding=original": {"seeding": "original"},
-    "seeding=seeds": {"seeding": "seeds"},
-    "once": {"duplicates": "once"},
-    "narrow": {"queries_per_round": 1, "top_k": 1, "fix_attempts": 1},
-    "wide": {"queries_per_round": 23, "top_k": 30, "fix_attempts": 2},
-    "deferred": {"repair": "deferred", "fix_order": "fair", "memory": "run", "repair_share": 1.0},
+    "fair": {"repair": {"order": "fair"}},
+    "quorum": {"pacing": {"quorum": 0.5}},
+    "quorum,fair,run,distinct": {
+        "pacing": {"quorum": 0.1},
+        "repair": {"order": "fair"},
+        "library": {"memory": "run"},
+        "selection": {"distinct": 1},
+    },
+    "quorum,round-budget": {"pacing": {"quorum": 0.3, "budget_check": "round"}},
+    "seeding=original": {"selection": {"seeding": "original"}},
+    "seeding=seeds": {"selection": {"seeding": "seeds"}},
+    "once": {"library": {"duplicates": "once"}},
+    "narrow": {"pacing": {"samples": 1}, "selection": {"k": 1}, "repair": {"attempts": 1}},
+    "wide": {"pacing": {"samples": 23}, "selection": {"k": 30}, "repair": {"attempts": 2}},
+    "deferred": {"repair": {"kind": "deferred", "order": "fair", "share": 1.0}, "library": {"memory": "run"}},
     "deferred,short memory": {"repair": "deferred"},
-    "adaptive": {"scope": "adaptive", "plateau": 3},
-    "steady,small archive": {"pacing": "steady", "memory": "run", "archive_size": 3, "first_attempts": 5},
+    "adaptive": {"scope": {"kind": "adaptive", "plateau": 3}},
+    "steady,small pool": {
+        "pacing": {"kind": "steady", "first_attempts": 5},
+        "library": {"memory": "run", "size": 3},
+    },
+}
+
+PARTS: dict[str, list[Any]] = {
+    "pacing": [
+        "rounds",
+        {"kind": "rounds", "quorum": 0.8, "budget_check": "round"},
+        {"kind": "steady", "in_flight": 1},
+        {"kind": "steady", "in_flight": 3, "first_attempts": 5},
+        "steady",
+    ],
+    "library": ["pool", {"kind": "pool", "memory": "run", "size": 2, "duplicates": "once"}, "tree", "islands"],
+    "selection": [
+        {"kind": "top-k", "k": 1},
+        {"kind": "top-k", "distinct": 1},
+        "weighted",
+        {"kind": "ratio", "elites": 2},
+        "epsilon-greedy",
+        {"kind": "epsilon-greedy", "root_children": 1, "failing_children": 0},
+        "original",
+        "latest",
+    ],
+    "inspiration": ["none", "drawn", "windows", "fastest"],
+    "repair": [
+        "none",
+        {"kind": "immediate", "attempts": 1, "order": "fair"},
+        {"kind": "immediate", "fixer": "debug"},
+        {"kind": "deferred", "share": 0.3},
+        {"kind": "deferred", "share": 1.0, "order": "fair", "fixer": "debug"},
+    ],
+    "roles": ["optimise", "plan-code"],
+    "scope": ["any", "adaptive"],
+    "ideas": [True, False],
 }
 
 
 def mixes(count: int) -> dict[str, dict[str, Any]]:
-    """Options drawn independently, each value as often; what has no rounds is given a memory and an end without them."""
+    """Parts drawn independently, each as often; a part that another one excludes is changed to fit."""
     rng = random.Random(4)
     columns: dict[str, list[Any]] = {}
-    for name, values in DRAWN.items():
+    for name, values in PARTS.items():
         column = [values[number % len(values)] for number in range(count)]
         rng.shuffle(column)
         columns[name] = column
-    found = {}
-    for number in range(count):
-        options: dict[str, Any] = {name: column[number] for name, column in columns.items()}
-        if options["pacing"] == "steady":
-            options |= {"round_end": "all", "budget_check": "query", "memory": "run"}
-        found[f"mix-{number}: " + ",".join(str(value) for value in options.values())] = options
-    return found
+    drawn = [{name: column[number] for name, column in columns.items()} for number in range(count)]
+    return {f"mix-{number}: {_words(parts)}": _fitting(parts) for number, parts in enumerate(drawn)}
 
 
-DRAWN: dict[str, list[Any]] = {
-    "pacing": ["rounds", "steady"],
-    "library": list(LibraryKind),
-    "selection": list(SelectionKind),
-    "inspiration": list(InspirationKind),
-    "repair": list(Repair),
-    "fixer": list(Fixer),
-    "roles": list(Roles),
-    "scope": list(ScopeKind),
-    "fix_order": list(FixOrder),
-    "memory": list(Memory),
-    "diversity": list(Diversity),
-    "duplicates": list(Duplicates),
-    "round_end": list(RoundEnd),
-    "budget_check": list(BudgetCheck),
-    "ideas": [True, False],
-    "in_flight": [1, 3, 20],
-    "top_k": [1, 4],
-    "archive_size": [0, 2],
-    "first_attempts": [0, 5],
-    "fix_attempts": [0, 1, 5],
-    "repair_share": [0.3, 1.0],
-    "root_children": [1, 5],
-    "failing_children": [0, 3],
-}
-MIXES = mixes(8)
+def _words(parts: dict[str, Any]) -> str:
+    return ",".join(value["kind"] if isinstance(value, dict) else str(value).lower() for value in parts.values())
+
+
+def _fitting(parts: dict[str, Any]) -> dict[str, Any]:
+    pacing, library, selection, inspiration, repair = (
+        {"kind": parts[name]} if isinstance(parts[name], str) else dict(parts[name])
+        for name in ("pacing", "library", "selection", "inspiration", "repair")
+    )
+    if pacing["kind"] == "steady" and library["kind"] == "pool":
+        library["memory"] = "run"
+    if selection["kind"] not in ("top-k", "weighted"):
+        pacing.pop("first_attempts", None)
+    if library["kind"] == "islands":
+        selection.pop("elites", None)
+    elif inspiration["kind"] == "drawn":
+        inspiration["others"] = 0
+    if repair["kind"] == "deferred" and selection["kind"] in ("epsilon-greedy", "latest"):
+        repair = {"kind": "chosen", "attempts": 5}
+    fitted = {"pacing": pacing, "library": library, "selection": selection}
+    return {**parts, **fitted, "inspiration": inspiration, "repair": repair}
+
+
+MIXES = mixes(10)
 
 
 class _Configured(StrategyContract):
@@ -111,20 +127,20 @@ class _Configured(StrategyContract):
     @property
     def unspent(self) -> int:  # type: ignore[override]
         options = search.options_of(self.config)
-        return options.move_queries - 1 if isinstance(options, Options) else 0
+        return options.roles.queries - 1 if isinstance(options, SearchOptions) else 0
 
     @property
     def uses_seeds(self) -> bool:  # type: ignore[override]
         options = search.options_of(self.config)
-        if not isinstance(options, Options):
+        if not isinstance(options, SearchOptions):
             return True
-        chain_of_its_own = options.selection is SelectionKind.LAST and options.seeding is Seeding.ORIGINAL
-        return options.selection is not SelectionKind.ORIGINAL and not chain_of_its_own
+        chosen = options.selection
+        return chosen.from_admitted if isinstance(chosen, Latest) else not isinstance(chosen, OriginalOnly)
 
     @property
     def free(self) -> bool:  # type: ignore[override]
         options = search.options_of(self.config)
-        return isinstance(options, Options) and options.free
+        return isinstance(options, SearchOptions) and options.free
 
     def most_queries(self, queries: int) -> int:
         return search.most_queries(self.config, Budget(queries=queries))
@@ -147,6 +163,10 @@ class TestEveryPreset(_Configured):
 
 @pytest.mark.usefixtures("_variant")
 class TestEveryOption(_Configured):
+    concurrencies = (1, 2, 5, 20)
+    salts = (0, 1)
+    cut_every = 3
+
     @pytest.fixture(params=list(VARIANTS))
     def _variant(self, request: pytest.FixtureRequest) -> None:
         self.config = StrategyConfig("pike-b", VARIANTS[request.param])

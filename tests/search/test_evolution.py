@@ -14,18 +14,23 @@ import pytest
 from pike.core.errors import UserError
 from pike.core.rng import stream
 from pike.core.step import ORIGINAL
-from pike.search.evolution import EvolutionLibrary, EvolutionOptions, Population, Ratios
+from pike.search.evolution import EvolutionLibrary, Population
 from pike.search.evolution import database as adapter
-from pike.search.parts import Draw, Node
+from pike.search.options.library import Islands
+from pike.search.options.prompting import Drawn
+from pike.search.options.selection import ByRatio
+from pike.search.parts import Node, SeedDraw
 
 
-def library(run_seed: int = 0, **options: object) -> EvolutionLibrary:
-    ratios = Ratios(**{name: options.pop(name) for name in ("exploration", "exploitation") if name in options})  # type: ignore[arg-type]
-    return EvolutionLibrary(EvolutionOptions(**options), ratios, stream(run_seed, "library"))  # type: ignore[arg-type]
+def library(
+    run_seed: int = 0, ratio: ByRatio | None = None, shown: Drawn | None = None, **options: object
+) -> EvolutionLibrary:
+    rng = stream(run_seed, "library")
+    return EvolutionLibrary(Islands(**options), ratio or ByRatio(), shown or Drawn(), rng)  # type: ignore[arg-type]
 
 
-def node(number: int, ms: float, draw: Draw | None = None, source: str = "") -> Node:
-    draw = draw or Draw()
+def node(number: int, ms: float, draw: SeedDraw | None = None, source: str = "") -> Node:
+    draw = draw or SeedDraw()
     text = source or f"scale = {number}\n" * (1 + number % 7)
     return Node(ms, number // 10, number % 10, 0, f"c{number}", draw.seed, text, draw.island)
 
@@ -35,7 +40,7 @@ def names(held: Population, island: int) -> set[str]:
     return {held.copies.get(name, name) for name in held.islands[island]}
 
 
-def evolve(lib: EvolutionLibrary, count: int, salt: int = 0) -> list[Draw]:
+def evolve(lib: EvolutionLibrary, count: int, salt: int = 0) -> list[SeedDraw]:
     """Draw and add, as a run with three valid answers of four would."""
     chance = random.Random(salt)
     draws = []
@@ -48,7 +53,7 @@ def evolve(lib: EvolutionLibrary, count: int, salt: int = 0) -> list[Draw]:
 
 def test_first_draws_start_at_the_original_and_take_the_islands_in_turn() -> None:
     lib = library()
-    assert [lib.draw() for _ in range(4)] == [Draw(island=island) for island in (0, 1, 2, 0)]
+    assert [lib.draw() for _ in range(4)] == [SeedDraw(island=island) for island in (0, 1, 2, 0)]
 
 
 def test_a_solution_joins_the_island_it_was_drawn_for() -> None:
@@ -147,20 +152,20 @@ def test_what_is_drawn_are_candidates_and_no_copies() -> None:
 
 
 def test_a_crossover_shows_the_top_of_the_island_first() -> None:
-    lib = library(islands=1, exploration=0.0, exploitation=1.0)
+    lib = library(islands=1, ratio=ByRatio(0.0, 1.0))
     for number in range(12):
         lib.add(node(number, 1.0 + number, lib.draw()))
     for _ in range(20):
         draw = lib.draw()
         top = [name for name in ("c0", "c1", "c2") if name != draw.seed]
         assert list(draw.inspirations[: len(top)]) == top
-    nothing = library(islands=1, top=0, inspirations=0)
+    nothing = library(islands=1, shown=Drawn(0, 0))
     evolve(nothing, 30)
     assert nothing.draw().inspirations == ()
 
 
 def test_exploitation_draws_from_the_archive_only() -> None:
-    lib = library(islands=1, archive=4, exploration=0.0, exploitation=1.0)
+    lib = library(islands=1, archive=4, ratio=ByRatio(0.0, 1.0))
     for number in range(100):
         draw = lib.draw()
         archive = lib.population().archive
@@ -170,7 +175,7 @@ def test_exploitation_draws_from_the_archive_only() -> None:
 
 
 def test_exploration_draws_from_the_whole_island() -> None:
-    lib = library(islands=1, archive=1, exploration=1.0, exploitation=0.0)
+    lib = library(islands=1, archive=1, ratio=ByRatio(1.0, 0.0))
     for number in range(60):
         lib.add(node(number, 1.0 + number, lib.draw()))
     island = set(lib.population().islands[0])
@@ -237,7 +242,7 @@ def test_it_reads_no_clock_no_entropy_and_touches_no_global_state(monkeypatch: p
 
 
 def test_a_quick_source_is_as_far_from_others_as_a_plain_one() -> None:
-    database, _ = adapter.open_database(EvolutionOptions(), Ratios(), random.Random(0), None)
+    database, _ = adapter.open_database(Islands(), ByRatio(), random.Random(0), None)
     texts = ["", "a\nb\n", "import torch\n\n\nx = 1", "b = 'ß'\r\n" * 40, "\n"]
     for one in texts:
         for other in texts:
@@ -246,7 +251,7 @@ def test_a_quick_source_is_as_far_from_others_as_a_plain_one() -> None:
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    adapter._code.cache_clear()
+    adapter.database_code.cache_clear()
     for name in [name for name in sys.modules if name.split(".")[0] == "openevolve"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "openevolve", None)
@@ -259,5 +264,5 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     [("population", 1), ("archive", 0), ("islands", 0), ("elite_ratio", 1.5), ("migration_rate", float("nan"))],
 )
 def test_an_option_out_of_range_is_named(name: str, value: float) -> None:
-    with pytest.raises(UserError, match=f"strategy.evolution.{name}"):
-        EvolutionOptions(**{name: value})  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=f"strategy.library.{name}"):
+        Islands(**{name: value})  # type: ignore[arg-type]

@@ -10,26 +10,32 @@ from hypothesis import strategies as st
 from search_worlds import decisions, landscape
 
 from pike import search
-from pike.core.budget import Budget
-from pike.core.config import StrategyConfig
-from pike.core.evaluation import Status
+from pike.core.settings.budget import Budget
+from pike.core.settings.config import StrategyConfig
 from pike.core.step import Role, Step, Strategy
+from pike.core.verdict.evaluation import Status
 
 CONFIGURATIONS: dict[str, StrategyConfig] = {
     preset.name: StrategyConfig(preset.name)
     for preset in search.presets()
-    if {("pacing", "rounds"), ("round_end", "all")} <= set(preset.options)
+    if {("pacing", "rounds"), ("pacing.quorum", "1.0")} <= set(preset.options)
 } | {
-    "tree in rounds": StrategyConfig("stark", {"pacing": "rounds", "ideas": True, "root_children": 10}),
-    "drawn": StrategyConfig(
-        "pike-b", {"selection": "ratio", "inspiration": "library", "memory": "run", "roles": "plan-code"}
-    ),
-    "weighted": StrategyConfig("pike-b", {"selection": "weighted", "inspiration": "top", "repair": "deferred"}),
-    "chain": StrategyConfig("pike-b", {"selection": "last", "repair": "deferred", "scope": "adaptive"}),
-    "adaptive": StrategyConfig("pike-b", {"scope": "adaptive", "plateau": 5, "inspiration": "windows"}),
-    "fair": StrategyConfig("pike-b", {"fix_order": "fair"}),
-    "round-budget": StrategyConfig("pike-b", {"budget_check": "round"}),
-    "one-by-one": StrategyConfig("pike-b", {"queries_per_round": 3, "top_k": 2, "memory": "run"}),
+    name: StrategyConfig("stark" if name == "tree" else "pike-b", options)
+    for name, options in {
+        "tree": {"pacing": "rounds", "ideas": True, "selection": {"root_children": 10}},
+        "drawn": {
+            "selection": {"kind": "ratio", "elites": 4},
+            "inspiration": {"kind": "drawn", "top": 5, "others": 0},
+            "library": {"memory": "run"},
+            "roles": "plan-code",
+        },
+        "weighted": {"selection": {"kind": "weighted", "k": 4}, "inspiration": "fastest", "repair": "deferred"},
+        "chain": {"selection": "latest", "repair": "chosen", "scope": "adaptive"},
+        "adaptive": {"scope": {"kind": "adaptive", "plateau": 5}, "inspiration": "windows"},
+        "fair": {"repair": {"order": "fair"}},
+        "round-budget": {"pacing": {"budget_check": "round"}},
+        "one-by-one": {"pacing": {"samples": 3}, "selection": {"k": 2}, "library": {"memory": "run"}},
+    }.items()
 }
 
 

@@ -7,19 +7,19 @@ from search_worlds import always, landscape
 from strategy_contract import steps_of
 
 from pike import search
-from pike.core.budget import Budget
-from pike.core.config import StrategyConfig
-from pike.core.evaluation import Status
+from pike.core.settings.budget import Budget
+from pike.core.settings.config import StrategyConfig
 from pike.core.step import ORIGINAL, Outcome, Role, Step, Strategy
+from pike.core.verdict.evaluation import Status
 from pike.search.drive import drive
 from pike.search.evolution import Population, population
 
 RUNGS = [preset.name for preset in search.presets() if preset.name.startswith("pike-o")]
 
 MUT = {"inspiration": "none"}
-ALONE = {**MUT, "in_flight": "1"}
-ONE_ISLAND = {**ALONE, "evolution.islands": "1"}
-EXPLOIT = {**ONE_ISLAND, "exploration": "0.0", "exploitation": "1.0"}
+ALONE = {**MUT, "pacing.in_flight": "1"}
+ONE_ISLAND = {**ALONE, "library.islands": "1"}
+EXPLOIT = {**ONE_ISLAND, "selection.exploration": "0.0", "selection.exploitation": "1.0"}
 
 
 def make(name: str, queries: int, run_seed: int = 0, **options: object) -> Strategy:
@@ -35,12 +35,12 @@ def held(strategy: Strategy) -> Population:
 @pytest.mark.parametrize(
     ("name", "changed"),
     [
-        ("pike-o:no-efa", {"fix_attempts": "0"}),
+        ("pike-o:no-efa", {"repair": "none"}),
         ("pike-o:mut", MUT),
         ("pike-o:mut,npar", ALONE),
         ("pike-o:mut,npar,1isl", ONE_ISLAND),
         ("pike-o:mut,npar,1isl,eo", EXPLOIT),
-        ("pike-o:mut,npar,1isl,eo,sl", {**EXPLOIT, "evolution.archive": "4"}),
+        ("pike-o:mut,npar,1isl,eo,sl", {**EXPLOIT, "library.archive": "4"}),
     ],
 )
 def test_a_rung_changes_what_the_paper_says_and_nothing_else(name: str, changed: dict[str, str]) -> None:
@@ -50,20 +50,21 @@ def test_a_rung_changes_what_the_paper_says_and_nothing_else(name: str, changed:
 def test_the_published_parameters() -> None:
     options = dict(search.info("pike-o").options)
     published = {
-        "evolution.population": "25",
-        "evolution.archive": "12",
-        "evolution.elite_ratio": "0.2",
-        "evolution.islands": "3",
-        "evolution.migration_interval": "50",
-        "evolution.migration_rate": "0.1",
-        "evolution.bins": "10",
-        "evolution.top": "3",
-        "exploration": "0.2",
-        "exploitation": "0.7",
-        "in_flight": "20",
-        "fix_attempts": "5",
-        "ideas": "false",
+        "library": "islands",
+        "library.population": "25",
+        "library.archive": "12",
+        "library.elite_ratio": "0.2",
+        "library.islands": "3",
+        "library.migration_interval": "50",
+        "library.migration_rate": "0.1",
+        "library.bins": "10",
+        "inspiration.top": "3",
+        "selection.exploration": "0.2",
+        "selection.exploitation": "0.7",
+        "pacing.in_flight": "20",
         "repair": "immediate",
+        "repair.attempts": "5",
+        "ideas": "false",
     }
     assert {name: options[name] for name in published} == published
     assert len(RUNGS) == 7
@@ -139,10 +140,17 @@ def test_the_run_seed_decides_what_is_drawn() -> None:
 def test_a_pool_can_be_drawn_for_crossover_and_the_database_for_rounds() -> None:
     """The library is an option like any other."""
     for name, options in (
-        ("pike-b:no-iba", {"library": "evolution", "memory": "run"}),
-        ("pike-b:no-iba", {"library": "evolution", "memory": "run", "selection": "ratio", "inspiration": "library"}),
+        ("pike-b:no-iba", {"library": "islands"}),
+        ("pike-b:no-iba", {"library": "islands", "selection": "ratio", "inspiration": "drawn"}),
         ("pike-o", {"selection": "top-k"}),
-        ("pike-o", {"library": "pool"}),
+        (
+            "pike-o",
+            {
+                "library": {"kind": "pool", "memory": "run"},
+                "selection": {"elites": 4},
+                "inspiration": {"top": 5, "others": 0},
+            },
+        ),
     ):
         strategy = make(name, 60, **options)
         seeds = {step.seed for step in steps_of(drive(strategy, landscape(5), concurrency=4))}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from search_worlds import candidate_for, landscape, refused, valid
 
 from pike import search
-from pike.core.budget import Budget
-from pike.core.config import StrategyConfig
+from pike.core.settings.budget import Budget
+from pike.core.settings.config import StrategyConfig
 from pike.core.step import ORIGINAL, Candidate, Outcome, Role, Scope, Step
 from pike.search.drive import drive
-from pike.search.simulate import Conditions, Cut, fitted, geomean, sample
+from pike.simulate import Conditions, StudyCut, fitted, geomean, sample
 
 
 def steps(queries: int, world: object, *, seeds: int = 0) -> list[Step]:
@@ -54,7 +54,7 @@ def test_a_plateau_calls_for_another_approach() -> None:
 def test_it_beats_pike_b_in_the_simulator_with_and_without_recipes() -> None:
     for seeds in (False, True):
         ours, theirs = (
-            geomean(sample(Conditions(config, 50, recipe_seeds=seeds), range(6), (Cut(),), fitted(), 15), 0)
+            geomean(sample(Conditions(config, 50, recipe_seeds=seeds), range(6), (StudyCut(),), fitted(), 15), 0)
             for config in (StrategyConfig("pike-x", {"recipe_seeds": False}), StrategyConfig("pike-b"))
         )
         assert ours.ci95[0] > theirs.mean, (seeds, ours, theirs)

@@ -10,15 +10,17 @@ import pytest
 from search_worlds import World, always, candidate_for, failing_agent, landscape, planned, refused, valid
 
 from pike import search
-from pike.core.budget import Budget
-from pike.core.config import StrategyConfig
-from pike.core.evaluation import Status
+from pike.core.settings.budget import Budget
+from pike.core.settings.config import StrategyConfig
 from pike.core.step import ORIGINAL, Candidate, Outcome, Role, Step, Strategy
-from pike.search.allocation import Sample
-from pike.search.family import Family
+from pike.core.verdict.evaluation import Status
 from pike.search.inspiration import Inspirations
-from pike.search.parts import Draw, Kin, Move, Node
-from pike.search.pool import Everything
+from pike.search.options.library import Pool
+from pike.search.options.selection import ByRatio
+from pike.search.parts import Move, Node, SeedDraw
+from pike.search.pool import SolutionPool
+from pike.search.sample import Sample
+from pike.search.tree import CandidateTree
 
 
 def build(name: str, queries: int = 60, run_seed: int = 0, **options: Any) -> Strategy:
@@ -62,7 +64,7 @@ class TestBestOfN:
         assert [step.idea for step in steps[1:]] == ["a", "b", None, None]
 
     def test_so_many_are_open_at_once(self) -> None:
-        assert len(take_all(build("best-of-n", 60, in_flight=7))) == 7
+        assert len(take_all(build("best-of-n", 60, pacing={"in_flight": 7}))) == 7
 
 
 class TestReflexion:
@@ -84,11 +86,11 @@ class TestReflexion:
         assert [step.attempt for step in steps] == [0, 0, 1, 2, 0, 0]
 
     def test_a_chain_that_may_not_repair_any_more_goes_on_from_the_last_that_worked(self) -> None:
-        steps = asked(build("reflexion", 4, fix_attempts=1), scripted({0: 1.0}))
+        steps = asked(build("reflexion", 4, repair={"attempts": 1}), scripted({0: 1.0}))
         assert [step.failing or step.seed for step in steps] == [ORIGINAL, "c0", "c1", "c0"]
 
     def test_side_by_side_the_latest_in_the_order_of_samples_is_revised(self) -> None:
-        strategy = build("reflexion", 9, in_flight=2)
+        strategy = build("reflexion", 9, pacing={"in_flight": 2})
         zero, one = take_all(strategy)
         strategy.tell(Outcome(one.id, candidate_for(one), valid(1.0)))
         (two,) = take_all(strategy)
@@ -110,7 +112,7 @@ class TestMetr:
 
     def test_the_faster_the_more_often(self) -> None:
         times = {0: 1.0, 1: 2.0, 2: 4.0}
-        steps = asked(build("metr", 3000, first_attempts=3, in_flight=3), scripted(times))
+        steps = asked(build("metr", 3000, pacing={"first_attempts": 3, "in_flight": 3}), scripted(times))
         drawn = Counter(step.seed for step in steps[3:])
         shares = {f"c{sample}": 1 / ms / sum(1 / other for other in times.values()) for sample, ms in times.items()}
         assert set(drawn) == set(shares)
@@ -134,42 +136,44 @@ class TestStark:
         assert (plan.queries, code.queries) == (1, 1)
 
     def test_debugging_gets_the_plan_of_what_it_repairs(self) -> None:
-        steps = asked(build("stark", 40, root_children=1), scripted({}))
+        steps = asked(build("stark", 40, selection={"root_children": 1}), scripted({}))
         debug = [step for step in steps if step.role is Role.DEBUG]
         assert debug
         assert {(step.plan, step.temperature, step.seed) for step in debug} == {("plan 0/0", 0.1, ORIGINAL)}
 
     def test_the_original_has_at_most_so_many_children(self) -> None:
         """The original is by far the fastest, so that only throttling keeps the search away from it."""
-        steps = asked(build("stark", 60, root_children=3, epsilon=0.0), scripted(dict.fromkeys(range(60), 90.0)))
+        steps = asked(
+            build("stark", 60, selection={"root_children": 3, "epsilon": 0.0}), scripted(dict.fromkeys(range(60), 90.0))
+        )
         assert sum(step.seed == ORIGINAL for step in steps if step.role is Role.PLAN) == 3
 
     def test_throttling_counts_what_is_open(self) -> None:
-        strategy = build("stark:search-only", 60, in_flight=20)
+        strategy = build("stark:search-only", 60, pacing={"in_flight": 20})
         assert [step.seed for step in take_all(strategy)] == [ORIGINAL] * 5
         assert not strategy.done
 
     def test_without_exploration_the_best_is_expanded(self) -> None:
         times = {0: 4.0, 1: 2.0, 2: 3.0, 3: 1.0}
-        steps = asked(build("stark:search-only", 6, epsilon=0.0), scripted(times))
+        steps = asked(build("stark:search-only", 6, selection={"epsilon": 0.0}), scripted(times))
         assert [step.seed for step in steps] == [ORIGINAL, "c0", "c1", "c1", "c3", "c3"]
 
     def test_a_node_whose_children_all_failed_is_given_up(self) -> None:
-        options = {"epsilon": 0.0, "failing_children": 2, "repair": "none"}
+        options = {"selection": {"epsilon": 0.0, "failing_children": 2}, "repair": "none"}
         steps = asked(build("stark:search-only", 12, **options), scripted({0: 1.0, 4: 5.0}))
         seeds = [step.seed for step in steps]
         assert seeds[:4] == [ORIGINAL, "c0", "c0", "c0"]
         assert "c0" not in seeds[4:9]
 
     def test_a_node_with_one_good_child_is_not_given_up(self) -> None:
-        options = {"epsilon": 0.0, "failing_children": 2, "repair": "none"}
+        options = {"selection": {"epsilon": 0.0, "failing_children": 2}, "repair": "none"}
         steps = asked(build("stark:search-only", 12, **options), scripted({0: 1.0, 2: 5.0}))
         assert [step.seed for step in steps][1:] == ["c0"] * 11
 
     def test_exploring_takes_any_leaf_failing_ones_included(self) -> None:
         taken: set[str] = set()
         for run_seed in range(40):
-            strategy = build("stark:search-only", 9, run_seed, epsilon=1.0)
+            strategy = build("stark:search-only", 9, run_seed, selection={"epsilon": 1.0})
             for name, ms in (("r-0", 1.0), ("r-1", 2.0)):
                 strategy.admit(Candidate(name, "#"), valid(ms))
             first = strategy.ask()
@@ -182,7 +186,7 @@ class TestStark:
 
     def test_equally_fast_nodes_are_chosen_by_chance(self) -> None:
         def second_seed(run_seed: int) -> str:
-            strategy = build("stark:search-only", 9, run_seed, epsilon=0.0)
+            strategy = build("stark:search-only", 9, run_seed, selection={"epsilon": 0.0})
             for index in range(4):
                 strategy.admit(Candidate(f"r-{index}", "#"), valid(1.0))
             step = strategy.ask()
@@ -192,20 +196,29 @@ class TestStark:
         assert {second_seed(run_seed) for run_seed in range(60)} == {f"r-{index}" for index in range(4)}
 
     def test_a_node_that_is_being_expanded_waits(self) -> None:
-        strategy = build("stark:search-only", 60, in_flight=20, epsilon=0.0, root_children=1)
+        strategy = build(
+            "stark:search-only", 60, pacing={"in_flight": 20}, selection={"epsilon": 0.0, "root_children": 1}
+        )
         strategy.admit(Candidate("r-0", "#"), valid(1.0))
         assert sorted(step.seed for step in take_all(strategy)) == [ORIGINAL, "r-0"]
 
     def test_what_the_library_let_go_is_not_expanded(self) -> None:
-        options = {"library": "pool", "archive_size": 1, "epsilon": 1.0, "root_children": 2, "repair": "none"}
+        options = {
+            "library": {"kind": "pool", "memory": "run", "size": 1},
+            "selection": {"epsilon": 1.0, "root_children": 2},
+            "repair": "none",
+        }
         times = {0: 2.0, 1: 1.0}
-        seeds = [step.seed for step in asked(build("stark:search-only", 20, memory="run", **options), scripted(times))]
+        seeds = [step.seed for step in asked(build("stark:search-only", 20, **options), scripted(times))]
         assert "c0" not in seeds[3:]
         assert "c1" in seeds[3:]
 
     def test_when_nothing_may_be_expanded_the_least_expanded_node_is(self) -> None:
         """One refused child of the original, which is throttled; the child is dead after one failed repair."""
-        options = {"root_children": 1, "failing_children": 0, "fix_attempts": 2, "epsilon": 0.0}
+        options = {
+            "selection": {"root_children": 1, "failing_children": 0, "epsilon": 0.0},
+            "repair": {"attempts": 2},
+        }
         steps = asked(build("stark:search-only", 9, **options), lambda step: _without_code_but_first(step))
         assert [step.failing or step.seed for step in steps[:4]] == [ORIGINAL, "c0", ORIGINAL, "c0"]
 
@@ -238,18 +251,19 @@ class TestWindows:
     """One tree, by hand: c0 and c1 under the original, c2 and c3 under c0, c4 under c1; c3 is refused."""
 
     def tree(self, role: Role, at: str, without_code: str = "", **options: Any) -> tuple[str, ...]:
-        family, links = Family(), (ORIGINAL, ORIGINAL, "c0", "c0", "c1")
+        tree, links = CandidateTree(), (ORIGINAL, ORIGINAL, "c0", "c0", "c1")
         times = (5.0, 3.0, 4.0, math.inf, 2.0)
         for number, (under, ms) in enumerate(zip(links, times, strict=True)):
-            family.add(Kin(Node(ms, 0, number, 0, f"c{number}", under), under, has_code=f"c{number}" != without_code))
-        chosen = search.options_of(StrategyConfig("stark", options))
-        failing = family[at] if role.repairs else None
-        move = Move(Draw(family[at].under if failing else at), failing)
+            source = "" if f"c{number}" == without_code else "code"
+            tree.add(Node(ms, 0, number, 0, f"c{number}", under, source, under=under))
+        chosen = search.options_of(StrategyConfig("stark", {"inspiration": options}))
+        failing = tree[at] if role.repairs else None
+        move = Move(SeedDraw(tree[at].under if failing else at), failing)
         sample = Sample(0, 9, move, failing=at if failing else "")
-        return Inspirations(chosen, Everything(chosen, 0), family).of_step(role, sample)
+        return Inspirations(chosen, SolutionPool(Pool(), ByRatio(), 0, 0), tree).of_step(role, sample)
 
     def test_planning_sees_the_children_and_the_leaders(self) -> None:
-        assert self.tree(Role.PLAN, "c0", shown=2) == ("c3", "c2", "c4", "c1")
+        assert self.tree(Role.PLAN, "c0", leaders=2) == ("c3", "c2", "c4", "c1")
 
     def test_coding_sees_the_children_and_those_of_the_siblings(self) -> None:
         assert self.tree(Role.CODE, "c0") == ("c3", "c2", "c4")
@@ -266,12 +280,15 @@ class TestWindows:
 
 
 def test_crossover_shows_the_fastest_others() -> None:
-    steps = asked(build("metr", 30, inspiration="top", shown=2), always(Status.VALID), concurrency=8)
+    steps = asked(build("metr", 30, inspiration={"kind": "fastest", "count": 2}), always(Status.VALID), concurrency=8)
     assert all(len(step.inspirations) == 2 and step.seed not in step.inspirations for step in steps[16:])
 
 
 def test_adaptive_scope_reaches_the_steps() -> None:
-    scopes = [step.scope for step in asked(build("metr", 40, scope="adaptive", plateau=4), scripted({0: 5.0, 20: 1.0}))]
+    scopes = [
+        step.scope
+        for step in asked(build("metr", 40, scope={"kind": "adaptive", "plateau": 4}), scripted({0: 5.0, 20: 1.0}))
+    ]
     assert scopes[0] == "any"
     assert "rewrite" in scopes[10:21]
     assert "tweak" in scopes[21:25]

@@ -8,8 +8,8 @@ import pytest
 from server_material import MODEL
 
 from pike import server
-from pike.api import Options
-from pike.api.byhand import Desk
+from pike.api.external import ExternalRuns
+from pike.api.options import Options
 from pike.engine import InstantExecutor
 
 
@@ -21,5 +21,5 @@ def offer(tmp_path: Path) -> server.Offer:
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk(InstantExecutor(), load=None)
+def external() -> ExternalRuns:
+    return ExternalRuns(InstantExecutor(), load=None)

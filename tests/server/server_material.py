@@ -11,7 +11,7 @@ from mcp import Client
 from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 
 from pike import server
-from pike.api.byhand import Desk
+from pike.api.external import ExternalRuns
 
 TOKEN = "a-token-for-tests-only"
 MODEL = "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x\n\n\n"
@@ -42,10 +42,10 @@ async def error(client: Client, tool: str, **arguments: Any) -> str:
 
 
 @asynccontextmanager
-async def served(offer: server.Offer, desk: Desk, token: str = TOKEN) -> AsyncIterator[str]:
+async def served(offer: server.Offer, external: ExternalRuns, token: str = TOKEN) -> AsyncIterator[str]:
     """A server over HTTP on a free port; gives its URL."""
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(server.serve_http(offer, "127.0.0.1", 0, token, address.set_result, desk))
+    serving = asyncio.create_task(server.serve_http(offer, "127.0.0.1", 0, token, address.set_result, external))
     done, _ = await asyncio.wait({serving, address}, return_when=asyncio.FIRST_COMPLETED)
     if serving in done:
         await serving

@@ -10,7 +10,7 @@ import pytest
 from server_material import TOKEN, call, client_of, file, served
 
 from pike import server
-from pike.api.byhand import Desk
+from pike.api.external import ExternalRuns
 from pike.api.views import summarise
 from pike.core.errors import UserError
 from pike.engine import InstantExecutor
@@ -24,8 +24,8 @@ INITIALIZE = {
 ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 
-async def test_only_who_shows_the_token_gets_in(offer, desk) -> None:
-    async with served(offer, desk) as url, httpx.AsyncClient(headers=ACCEPT) as http:
+async def test_only_who_shows_the_token_gets_in(offer, external) -> None:
+    async with served(offer, external) as url, httpx.AsyncClient(headers=ACCEPT) as http:
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/mcp", url)
         for shown in (None, "", "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x"):
             headers = {} if shown is None else {"Authorization": shown}
@@ -37,20 +37,20 @@ async def test_only_who_shows_the_token_gets_in(offer, desk) -> None:
     assert not offer.root.exists()
 
 
-async def test_another_site_in_a_browser_does_not_get_in(offer, desk) -> None:
+async def test_another_site_in_a_browser_does_not_get_in(offer, external) -> None:
     headers = {**ACCEPT, "Authorization": f"Bearer {TOKEN}", "Origin": "https://example.com"}
-    async with served(offer, desk) as url, httpx.AsyncClient(headers=headers) as http:
+    async with served(offer, external) as url, httpx.AsyncClient(headers=headers) as http:
         assert (await http.post(url, json=INITIALIZE)).status_code == 403
 
 
-async def test_a_request_that_is_far_too_large_is_refused(offer, desk) -> None:
+async def test_a_request_that_is_far_too_large_is_refused(offer, external) -> None:
     headers = {**ACCEPT, "Authorization": f"Bearer {TOKEN}"}
-    async with served(offer, desk) as url, httpx.AsyncClient(headers=headers) as http:
+    async with served(offer, external) as url, httpx.AsyncClient(headers=headers) as http:
         assert (await http.post(url, json={**INITIALIZE, "id": "x" * 5_000_000})).status_code == 413
 
 
-async def test_two_clients_share_a_run_and_its_budget(offer, desk) -> None:
-    async with served(offer, desk) as url, client_of(url) as one, client_of(url) as other:
+async def test_two_clients_share_a_run_and_its_budget(offer, external) -> None:
+    async with served(offer, external) as url, client_of(url) as one, client_of(url) as other:
         run = (await call(one, "start_run", task="tiny"))["run"]
         told = await asyncio.gather(
             call(one, "submit", source=file("valid 4ms"), author="one"),
@@ -62,8 +62,8 @@ async def test_two_clients_share_a_run_and_its_budget(offer, desk) -> None:
 
 
 async def test_a_client_that_goes_away_in_the_middle_loses_nothing(offer) -> None:
-    desk = Desk(InstantExecutor(delay_seconds=0.5), load=None)
-    async with served(offer, desk) as url:
+    external = ExternalRuns(InstantExecutor(delay_seconds=0.5), load=None)
+    async with served(offer, external) as url:
         async with client_of(url) as leaving:
             run = (await call(leaving, "start_run", task="tiny"))["run"]
             calling = asyncio.create_task(leaving.call_tool("submit", {"source": file("valid 2ms")}))
@@ -76,8 +76,8 @@ async def test_a_client_that_goes_away_in_the_middle_loses_nothing(offer) -> Non
 
 
 async def test_a_server_that_ends_carries_the_move_in_hand_to_its_end(offer) -> None:
-    desk = Desk(InstantExecutor(delay_seconds=0.5), load=None)
-    async with served(offer, desk) as url:
+    external = ExternalRuns(InstantExecutor(delay_seconds=0.5), load=None)
+    async with served(offer, external) as url:
         client = client_of(url)
         opened = await client.__aenter__()
         run = (await call(opened, "start_run", task="tiny"))["run"]
@@ -89,11 +89,13 @@ async def test_a_server_that_ends_carries_the_move_in_hand_to_its_end(offer) -> 
     assert [entrant.speedup for entrant in summarise(offer.root / run).entrants] == [5.0]
 
 
-async def test_a_port_that_is_taken_is_named(offer, desk) -> None:
-    async with served(offer, desk) as url:
+async def test_a_port_that_is_taken_is_named(offer, external) -> None:
+    async with served(offer, external) as url:
         port = int(url.rpartition(":")[2].partition("/")[0])
         with pytest.raises(UserError, match=f"port {port}"):
-            await server.serve_http(offer, "127.0.0.1", port, TOKEN, lambda _: None, Desk(InstantExecutor(), load=None))
+            await server.serve_http(
+                offer, "127.0.0.1", port, TOKEN, lambda _: None, ExternalRuns(InstantExecutor(), load=None)
+            )
 
 
 def test_who_can_be_reached_by_others_needs_a_token() -> None:

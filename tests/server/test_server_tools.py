@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 
 import pytest
 from mcp import Client
 from server_material import call, error, file
 
 from pike import server
-from pike.api.byhand import ANSWER_BYTES, Desk
-from pike.api.views import summarise
+from pike.api.external import ANSWER_BYTES, ExternalRuns
+from pike.api.views import find_task, summarise
+from pike.engine import InstantExecutor
 from pike.server.runs import Runs
 from pike.server.tools import build
+from pike.store.schema import FILE_NAME
 
 
 @pytest.fixture
-async def client(offer: server.Offer, desk: Desk):
-    from pike.api.views import find_task
-
-    runs = Runs(desk, offer.root, tuple(find_task(name) for name in offer.tasks), offer.options)
+async def client(offer: server.Offer, external: ExternalRuns):
+    runs = Runs(external, offer.root, tuple(find_task(name) for name in offer.tasks), offer.options)
     connected: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
     over = asyncio.Event()
 
@@ -126,6 +127,30 @@ async def test_a_task_that_is_not_on_offer_cannot_be_begun(client, tmp_path) -> 
         assert "on offer" in await error(client, "start_run", task=name)
 
 
+async def test_the_runs_of_another_server_are_neither_listed_nor_read(client, offer, external) -> None:
+    earlier = Runs(external, offer.root, (find_task(offer.tasks[0]),), offer.options)
+    async with Client(build(earlier)) as other:
+        run = (await call(other, "start_run", task="tiny"))["run"]
+        await call(other, "submit", source=file("valid 4ms"))
+    assert (await call(client, "list_tasks"))["runs"] == []
+    assert f"no run '{run}'" in await error(client, "read_candidate", candidate="c0", run=run)
+    assert f"no run '{run}'" in await error(client, "lineage", run=run)
+    assert "no task" in await error(client, "read_task", run=run)
+    own = (await call(client, "start_run", task="tiny"))["run"]
+    assert [row["run"] for row in (await call(client, "list_tasks"))["runs"]] == [own]
+
+
+async def test_a_journal_whose_terms_were_edited_gets_no_verdict(client, offer) -> None:
+    run = (await call(client, "start_run", task="tiny"))["run"]
+    await call(client, "submit", source=file("valid 4ms"))
+    with sqlite3.connect(offer.root / run / FILE_NAME) as journal:
+        edited = journal.execute(
+            "UPDATE events SET body = replace(body, '\"strict\"', '\"paper\"') WHERE seq = 1"
+        ).rowcount
+    assert edited == 1
+    assert "was edited" in await error(client, "submit", source=file("valid 2ms"))
+
+
 async def test_which_run_is_meant_must_be_clear(client) -> None:
     assert "there is none yet" in await error(client, "budget")
     first = (await call(client, "start_run", task="tiny"))["run"]
@@ -136,11 +161,9 @@ async def test_which_run_is_meant_must_be_clear(client) -> None:
     assert second in said
 
 
-async def test_a_run_of_another_strategy_is_played_by_prompts(offer, desk) -> None:
+async def test_a_run_of_another_strategy_is_played_by_prompts(offer, external) -> None:
     options = {**offer.options, "strategy": "pike-b", "llm": "by-hand", "concurrency": 1}
-    from pike.api.views import find_task
-
-    runs = Runs(desk, offer.root, (find_task(offer.tasks[0]),), options)  # type: ignore[arg-type]
+    runs = Runs(external, offer.root, (find_task(offer.tasks[0]),), options)  # type: ignore[arg-type]
     async with Client(build(runs)) as client:
         await call(client, "start_run", task="tiny")
         assert "No prompt" in await error(client, "submit", source=file("valid 1ms"))
@@ -154,15 +177,15 @@ async def test_a_run_of_another_strategy_is_played_by_prompts(offer, desk) -> No
         assert told["evaluation"]["speedup"] == 5.0
 
 
-async def test_a_call_that_is_given_up_loses_nothing(client, offer, desk) -> None:
-    run = (await call(client, "start_run", task="tiny"))["run"]
-    desk._executor._delay_seconds = 0.3
-    giving_up = asyncio.create_task(client.call_tool("evaluate", {"source": file("valid 2ms")}))
-    await asyncio.sleep(0.15)
-    giving_up.cancel()
-    await asyncio.gather(giving_up, return_exceptions=True)
-    desk._executor._delay_seconds = 0.0
-    told = await call(client, "submit", source=file("valid 4ms"))
+async def test_a_call_that_is_given_up_loses_nothing(offer) -> None:
+    slow = ExternalRuns(InstantExecutor(delay_seconds=0.3), load=None)
+    async with Client(build(Runs(slow, offer.root, (find_task(offer.tasks[0]),), offer.options))) as client:
+        run = (await call(client, "start_run", task="tiny"))["run"]
+        giving_up = asyncio.create_task(client.call_tool("evaluate", {"source": file("valid 2ms")}))
+        await asyncio.sleep(0.15)
+        giving_up.cancel()
+        await asyncio.gather(giving_up, return_exceptions=True)
+        told = await call(client, "submit", source=file("valid 4ms"))
     assert (told["candidate"], told["budget"]["queries_left"]) == ("c1", 1)
     summary = summarise(offer.root / run)
     assert [entrant.speedup for entrant in summary.entrants] == [5.0, 2.5]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pike.core.config import EngineConfig, RunConfig, StrategyConfig
 from pike.core.device import DeviceFacts
-from pike.core.evaluation import Effort, Evaluation, OutputError, Status, Timing, Weights
 from pike.core.events import (
     Admitted,
     Asked,
@@ -21,8 +19,10 @@ from pike.core.events import (
     Told,
 )
 from pike.core.query import Answer, Finish, Query
+from pike.core.settings.config import EngineConfig, RunConfig, StrategyConfig
 from pike.core.step import Candidate, Role, Step
 from pike.core.task import Task, TaskKind
+from pike.core.verdict.evaluation import Effort, Evaluation, OutputError, Status, Timing, Weights
 
 LONG = "class ModelNew(torch.nn.Module):\n    pass  # ünïcödé 🚀\r\n" * 40
 AWKWARD = "\x00 nul, lone \ud800 surrogate, \u2028 separator" + "x" * 600

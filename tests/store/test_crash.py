@@ -9,8 +9,10 @@ import sys
 import time
 from pathlib import Path
 
+from verification import verify
+
 from pike.core.events import Asked, Event, Proposed, Resumed, Told
-from pike.store import Journal, read, verify
+from pike.store import Journal, read
 
 WRITE = """
 import sys

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from verification import verify
 
 from pike.core.errors import StoreError
-from pike.core.events import Entry, Proposed, Resumed, Stopped
+from pike.core.events import JournalEntry, Proposed, Resumed, Stopped
 from pike.core.step import Candidate
-from pike.store import Journal, read, verify
+from pike.store import Journal, read
 
 
 @pytest.fixture
@@ -28,9 +29,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
 
 
-def fill(journal: Journal, characters: int) -> list[Entry]:
+def fill(journal: Journal, characters: int) -> list[JournalEntry]:
     """Append pairs until the disk refuses; returns what was acknowledged."""
-    written: list[Entry] = []
+    written: list[JournalEntry] = []
 
     def append_for_ever() -> None:
         for number in range(100_000):

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import math
 import os
+import sqlite3
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -14,13 +15,14 @@ from typing import Any
 
 import pytest
 from store_events import AWKWARD, EVERY_KIND, LONG
+from verification import verify
 
 from pike.core.codec import encode
-from pike.core.config import RunConfig, StrategyConfig
 from pike.core.errors import StoreError, UserError
-from pike.core.events import Asked, Entry, Finished, Proposed, Resumed, RunStarted, Stopped, Told
+from pike.core.events import Asked, Finished, JournalEntry, Proposed, Resumed, RunStarted, Stopped, Told
+from pike.core.settings.config import RunConfig, StrategyConfig
 from pike.core.step import Candidate, Role, Step
-from pike.store import Journal, read, verify
+from pike.store import Journal, read
 
 
 @pytest.fixture
@@ -235,7 +237,9 @@ def test_a_text_that_is_there_is_not_written_again(journal: Journal) -> None:
 def test_verify_tells_gaps_and_harmless_orphans(journal: Journal) -> None:
     journal.append(Resumed("1"), Stopped("a" * 600), Resumed("2"))
     assert verify(journal.folder).sound
-    journal._connection.execute("DELETE FROM events WHERE seq=2")
+    journal.close()
+    with contextlib.closing(sqlite3.connect(journal.folder / "journal.sqlite")) as rows, rows:
+        rows.execute("DELETE FROM events WHERE seq=2")
     found = verify(journal.folder)
     assert (found.gaps, len(found.orphans), found.missing) == ((2,), 1, ())
 
@@ -267,5 +271,5 @@ def read_only(source: Path, target: Path) -> Iterator[None]:
 
 def test_entries_are_plain_records(journal: Journal) -> None:
     (entry,) = journal.append(Resumed("1"))
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, JournalEntry)
     assert entry == next(journal.entries())

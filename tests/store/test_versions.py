@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from store_events import EVERY_KIND
+from verification import verify
 
 from pike.core.codec import encode
 from pike.core.errors import StoreError, UserError
 from pike.core.events import Finished, Resumed, RunStarted
 from pike.core.step import Role
-from pike.store import Journal, read, verify
+from pike.store import Journal, read
 
 ASSETS = Path(__file__).parent / "assets"
 

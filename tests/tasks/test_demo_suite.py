@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pike import tasks
-from pike.evaluate.reference import load
+from pike.judge.reference.reference import load
 
 NAMES = [task.id for task in tasks.in_suite("demo")]
 

@@ -75,6 +75,23 @@ def test_the_module_itself_is_left_alone(tmp_path):
     assert [str(path) for path in (tmp_path / "new" / "folder").iterdir()] == [task.payload_path]
 
 
+def test_normalised_and_parametrised_weights_are_saved(tmp_path):
+    torch.manual_seed(0)
+    shared = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(4, 4))
+    old = torch.nn.utils.weight_norm(torch.nn.Linear(4, 4))
+    old(torch.ones(1, 4))  # which leaves a computed tensor in it
+    module = torch.nn.Sequential(shared, old, torch.nn.utils.parametrizations.orthogonal(torch.nn.Linear(4, 4)), shared)
+    task = tasks.from_module(module.eval(), (torch.ones(2, 4),), {}, folder=tmp_path)
+    with torch.no_grad():
+        assert loaded_elsewhere(task) == pytest.approx(float(module(torch.ones(2, 4)).sum()), abs=1e-5)
+
+
+def test_a_compiled_script_is_refused_in_one_sentence_with_the_cure(tmp_path):
+    with pytest.raises(UserError, match=r"give the module that torch.jit.script") as caught:
+        tasks.from_module(torch.jit.script(torch.nn.Linear(4, 4)), (torch.ones(1, 4),), {}, folder=tmp_path)
+    assert "\n" not in str(caught.value)
+
+
 def test_what_cannot_be_pickled_is_a_user_error(tmp_path):
     module = Local()
     with open(tmp_path / "open", "w") as file, pytest.raises(UserError, match="cannot be saved"):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pike.core.task import Task, TaskKind
-from pike.tasks.inspecting import Inspector, outlines
-from pike.tasks.outline import Slot, outline
+from pike.tasks.outline import TensorOutline, outline
+from pike.tasks.outline_process import Inspector, outlines
 
 FILE = """
 import torch
@@ -39,14 +39,14 @@ def of(task: Task):
 def test_a_model_beyond_the_memory_of_a_machine_has_an_outline():
     found = of(task())
     assert (found.parameters, found.parameter_tensors) == ((1 << 17) * (1 << 18) + (1 << 18), 2)
-    assert found.inputs == (Slot("bfloat16[8, 131072]", "bfloat16", (8, 131072)), Slot("3"))
+    assert found.inputs == (TensorOutline("bfloat16[8, 131072]", "bfloat16", (8, 131072)), TensorOutline("3"))
     assert [slot.text for slot in found.outputs] == ["bfloat16[8, 262144]", "int64[8]", "3"]
     assert found.problems == ()
 
 
 def test_keyword_arguments_have_their_names():
     found = of(task(inputs='{"x": torch.rand(2, 1 << 17, dtype=torch.bfloat16)}'))
-    assert found.inputs == (Slot("x=bfloat16[2, 131072]", "bfloat16", (2, 131072), "x"),)
+    assert found.inputs == (TensorOutline("x=bfloat16[2, 131072]", "bfloat16", (2, 131072), "x"),)
     assert found.outputs[0].shape == (2, 262144)
 
 
@@ -106,5 +106,5 @@ def test_a_task_that_kills_its_process_or_prints_spoils_no_other():
 def test_a_task_that_never_ends_is_given_up():
     with Inspector(most_seconds=20.0) as inspector:
         assert inspector.outline(task()).parameters  # torch is imported by now
-        inspector._most_seconds = 0.5
+        inspector.most_seconds = 0.5
         assert inspector.outline(task(top="while True: pass\n")).problems == ("took more than 0.5 s",)

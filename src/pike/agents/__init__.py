@@ -1,14 +1,18 @@
 """Roles and prompts: from a step to a question, from an answer to a candidate.
 
-Knows what each role is told (Markdown templates) and how its answer is read. Does not know clients, money, or what a
-strategy does with the result.
+Knows the prompts of each role (Markdown templates) and how to read its answer. Does not know
+clients, money, or how a strategy uses the result.
 """
 
-from pike.agents.estimate import QueryEstimate, estimate
-from pike.agents.extract import Extraction, extract
-from pike.agents.ideas import MOST_IDEAS, parse_ideas
 from pike.agents.llm_agent import Asker, LlmAgent, query_for
-from pike.agents.prompting import Prompt, render
+from pike.agents.prompts.estimate import QueryEstimate, estimate, sample
+from pike.agents.prompts.fences import fence
+from pike.agents.prompts.prompting import render
+from pike.agents.prompts.templates import version as prompts_version
+from pike.agents.reading.extract import Extraction, extract
+from pike.agents.reading.ideas import MOST_IDEAS, parse_ideas
+from pike.agents.reading.originals import original_file
+from pike.core.agent import Prompt
 
 __all__ = [
     "MOST_IDEAS",
@@ -19,7 +23,11 @@ __all__ = [
     "QueryEstimate",
     "estimate",
     "extract",
+    "fence",
+    "original_file",
     "parse_ideas",
+    "prompts_version",
     "query_for",
     "render",
+    "sample",
 ]

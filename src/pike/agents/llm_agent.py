@@ -1,37 +1,31 @@
-"""The agent that asks language models: prompt, question, and what the answer holds.
+"""The agent that asks language models: prompt, question, and the reading of the answer.
 
-Knows every role and what each does with its answer. Does not know clients, retries or money: it is given one
-asker for each role.
+Knows every role and how its answer is read. Does not know clients, retries or money: it is given
+one asker for each role.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
-from pike.agents.extract import extract
-from pike.agents.fences import printable
-from pike.agents.ideas import parse_ideas
-from pike.agents.plans import find, improvable, instructions, refusal
-from pike.agents.prompting import render
+from pike.agents.prompts.prompting import PromptTooLong, render
+from pike.agents.reading.extract import extract
+from pike.agents.reading.ideas import parse_ideas
+from pike.agents.reading.plans import find, improvable, instructions, refusal
 from pike.core.agent import Context, Proposal
 from pike.core.query import Answer, Finish, Query
-from pike.core.step import Role, Step
+from pike.core.step import ORIGINAL, Role, Step
+from pike.core.verdict.printable import printable
 
 Asker = Callable[[Query], Awaitable[Answer]]
-"""Asks one question; the engine wraps the ledger and the retries around it."""
+"""Asks one question; the engine adds the ledger and the retries."""
 
 NOTE_CHARACTERS = 120
 _COMMENT = re.compile(r"\A(?:#!.*\n)?\s*(?:#+\s*|(?:[rR]?\"\"\"|''')\s*)(.+)")
 
 
 class LlmAgent:
-    """Answers steps by asking language models.
-
-    Args:
-        askers: who is asked, by role.
-    """
+    """Answers steps by asking language models."""
 
     def __init__(self, askers: Mapping[Role, Asker]) -> None:
         self._askers = dict(askers)
@@ -39,13 +33,20 @@ class LlmAgent:
     async def act(self, context: Context) -> Proposal:
         """Answer one step with one query.
 
-        An answer without a usable file, or with one that left its plan's anchors, is a proposal with `refused`; an
-        unusable list of ideas is one without ideas; an unusable plan, or a model that declines, one with `failure`.
+        An answer without a usable file, or with one that left its plan's anchors, gives a proposal
+        with `refused`. An unusable list gives no ideas. An unusable plan, or a model that declines,
+        gives a proposal with `failure`, as does a prompt that has outgrown the model's window.
 
         Raises:
-            ProviderError: the model could not be reached after all retries.
+            PromptTooLong: the window is too small for the original alone.
         """
-        answer = await self._askers[context.step.role](query_for(context))
+        try:
+            query = query_for(context)
+        except PromptTooLong as error:
+            if context.step.seed == ORIGINAL and context.failing is None:
+                raise  # no step of this run could be asked
+            return Proposal(failure=str(error))
+        answer = await self._askers[context.step.role](query)
         match context.step.role:
             case Role.BRAINSTORM:
                 return _read_ideas(answer)
@@ -85,12 +86,12 @@ def _held_to_plan(context: Context, proposal: Proposal) -> Proposal:
 
 
 def _note(step: Step, source: str) -> str:
-    """One line on what the candidate tries: its idea or plan, or what its own first comment says."""
+    """One line on the candidate: its idea or plan, or its own first comment."""
     comment = _COMMENT.match(source)
     text = comment[1].strip("\"' ") if comment else ""
-    told = step.idea or (" / ".join(instructions(step.plan)) if step.role is Role.CODE else "")
-    if told:
-        text = told.strip().partition("\n")[0]
+    given = step.idea or (" / ".join(instructions(step.plan)) if step.role is Role.CODE else "")
+    if given:
+        text = given.strip().partition("\n")[0]
     if step.role.repairs:
         text = f"fix {step.attempt} of {step.failing}" + (f": {text}" if text else "")
     line = " ".join(printable(text).split())

@@ -1,28 +1,28 @@
-"""The verb for campaigns: many runs under one budget.
+"""The verb for campaigns: contenders on tasks under one budget.
 
-Knows how a configuration is put together and where a campaign goes. Does not know how it is carried out (`engine`).
+Knows how a configuration is put together and where it goes. Does not carry a campaign out.
 """
 
-from __future__ import annotations
-
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pike import tasks
-from pike.api.options import check_settings
-from pike.api.verbs import new_folder, run_to_end
-from pike.core.campaign import CampaignFile
-from pike.core.config import parse_setting
+from pike.api.options import check_settings, read_toml
+from pike.api.targets import new_folder
+from pike.api.waiting import run_to_end
+from pike.core.comparison.campaign import CampaignFile, CampaignPlan
+from pike.core.comparison.contender import ContenderKind
 from pike.core.errors import UserError
-from pike.engine.campaign import CampaignWiring, is_campaign, resume_campaign, start_campaign, write_figures
-from pike.engine.campaign_plan import make_plan
-from pike.engine.campaign_progress import CampaignObserver
-from pike.engine.estimate import estimate
+from pike.core.settings.merging import parse_setting
 from pike.engine.executors import Executor
-from pike.report.campaign import CampaignFigures
+from pike.engine.schedule.campaign import CampaignWiring, is_campaign, resume_campaign, start_campaign, write_figures
+from pike.engine.schedule.plan import make_plan
+from pike.engine.schedule.progress import CampaignObserver
+from pike.engine.state.models import require_keys
+from pike.engine.tools.estimate import estimate
+from pike.reporting.campaign import CampaignFigures
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,8 @@ class Campaign:
     """What `campaign` brought.
 
     Attributes:
-        folder: the campaign's folder: `plan.json`, `campaign.json`, and each run's folder under `runs/`.
+        folder: the campaign's folder: `plan.json`, `campaign.json`, and each run's folder under
+            `runs/`.
         figures: what `campaign.json` holds.
     """
 
@@ -43,7 +44,7 @@ class Shared:
     """Parts that the runs of a campaign share, where they are not the real ones.
 
     Attributes:
-        executor: who judges, for example `pike.engine.InstantExecutor`.
+        executor: judges for all, for example `pike.engine.InstantExecutor`.
         observer: told how the campaign goes.
     """
 
@@ -62,11 +63,16 @@ def campaign(
 ) -> Campaign:
     """Compare strategies on tasks under one budget, or carry on where that stopped.
 
+    >>> study = pike.campaign("study.toml", out="runs/study")  # doctest: +SKIP
+    >>> [row.contender for row in study.figures.standings]  # doctest: +SKIP
+    ['pike-b', 'best-of-n']
+
     Args:
         config: a TOML file, or what one holds, with a table `[campaign]`; the rest is as for a run.
         out: the campaign's folder, by default a new one under `runs/`.
         resume: the folder of a campaign to carry on, instead of `config`.
-        llm: the model of the optimising agent, or several; `replay:DIR` repeats the campaign in that folder.
+        llm: the model of the optimising agent, or several; `replay:DIR` repeats the campaign in
+            that folder.
         settings: `a.b=c` settings, which win over everything else.
         shared: parts of it that are not the real ones.
 
@@ -100,7 +106,7 @@ def campaign_file(
     """
     if config is None:
         raise UserError("A campaign needs a configuration: give a TOML file with a table [campaign]")
-    layer = config if isinstance(config, Mapping) else _read(Path(config))
+    layer = config if isinstance(config, Mapping) else read_toml(Path(config))
     file = CampaignFile().put(layer)
     if llm:
         file = file.put({"llm": {"coa": llm}})
@@ -110,26 +116,27 @@ def campaign_file(
     return file
 
 
-def campaign_figures(folder: str | Path) -> CampaignFigures:
-    """Compute a campaign's figures from its journals, finished or not, and write `campaign.json`.
-
-    Raises:
-        UserError: there is no campaign in `folder`.
-    """
-    return write_figures(Path(folder))
-
-
 def campaign_usd(file: CampaignFile) -> float | None:
     """The most that a campaign is expected to spend, None if a price is unknown.
 
     Raises:
         UserError: as `campaign`.
     """
-    plan = make_plan(file)
+    return plan_usd(make_plan(file))
+
+
+def plan_usd(plan: CampaignPlan) -> float | None:
+    """The most that the strategies of a plan are expected to spend, None if a price is unknown.
+
+    Raises:
+        UserError: a model's key is missing.
+    """
     total = 0.0
     for cell in plan.cells():
-        if cell.repeat:
+        models = plan.config_of(cell).llm
+        if cell.repeat or cell.contender.kind is not ContenderKind.RUN or models.costs_nothing:
             continue
+        require_keys(models)
         try:
             expected = estimate(tasks.resolve(cell.task.target), plan.config_of(cell)).usd
         except UserError:
@@ -141,13 +148,13 @@ def campaign_usd(file: CampaignFile) -> float | None:
     return total if plan.campaign.usd is None else min(total, plan.campaign.usd)
 
 
-def _read(path: Path) -> Mapping[str, Any]:
-    try:
-        return tomllib.loads(path.read_text())
-    except OSError as error:
-        raise UserError(f"The configuration file {path} cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"The configuration file {path} is no TOML: {error}") from error
-
-
-__all__ = ["Campaign", "Shared", "campaign", "campaign_figures", "campaign_file", "campaign_usd", "is_campaign"]
+__all__ = [
+    "Campaign",
+    "Shared",
+    "campaign",
+    "campaign_file",
+    "campaign_usd",
+    "is_campaign",
+    "plan_usd",
+    "write_figures",
+]

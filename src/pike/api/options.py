@@ -1,140 +1,97 @@
 """Keyword options of the verbs, and how they become the configuration tree.
 
-Knows the layers: defaults (those of the strategy `agent` differ), then a file, then keyword options, then `a.b=c`
-settings. Does not know what any option does.
+Knows the layers: defaults, then a file, then keyword options, then `a.b=c` settings.
 """
-
-from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypeAlias, TypedDict, cast, get_type_hints
 
-from pike.core.config import LlmConfig, RunConfig, StrategyConfig, merge, nearest, parse_setting
 from pike.core.errors import UserError
+from pike.core.settings.config import LlmConfig, RunConfig, StrategyConfig
+from pike.core.settings.merging import merge, parse_setting
+
+ModelNames: TypeAlias = str | Sequence[str]
+"""The model of a role, or several that the search chooses from."""
+ConfigSource: TypeAlias = str | Path | RunConfig
+"""A TOML file, or a whole configuration to start from."""
 
 
 class Options(TypedDict, total=False):
-    """What `optimize`, `evaluate` and `estimate` take by keyword; what is absent or None stays as configured.
+    """The options of `pike.optimize`, each with its place in the configuration.
 
-    Attributes:
-        strategy: a preset, for example `pike-b`.
-        llm: the model of the optimising agent, `none` for recipes, or several models to choose from.
-        efa_llm: as `llm` for the error fixing agent, empty for the same.
-        iba_llm: as `llm` for the brainstorming agent, empty for the same.
-        plan_llm: as `llm` for the planning agent, empty for the same.
-        code_llm: as `llm` for the coding agent, empty for the same.
-        debug_llm: as `llm` for the debugging agent, empty for the same as `efa_llm`.
-        seed_recipes: put valid recipes into the library first.
-        query_budget: the most queries.
-        usd_budget: the most money.
-        device: `auto`, `cpu`, `cuda` or `cuda:N`.
-        tolerance: `strict` or `paper`.
-        precision: `same`, `tf32` or `half`.
-        max_minutes: stop asking after so many minutes of running; what is in flight comes home, but for recipes, which
-            cost nothing.
-        concurrency: steps in flight at once.
-        run_seed: the seed of every random stream.
-        config: a TOML file, or a whole configuration to start from.
-        settings: `a.b=c` settings, which win over everything else.
+    An absent option and None stay as configured.
     """
 
-    strategy: str | None
-    llm: str | Sequence[str] | None
-    efa_llm: str | Sequence[str] | None
-    iba_llm: str | Sequence[str] | None
-    plan_llm: str | Sequence[str] | None
-    code_llm: str | Sequence[str] | None
-    debug_llm: str | Sequence[str] | None
-    seed_recipes: bool | None
-    query_budget: int | None
-    usd_budget: float | None
-    device: str | None
-    tolerance: str | None
-    precision: str | None
+    strategy: Annotated[str | None, "strategy.preset"]
+    llm: Annotated[ModelNames | None, "llm.coa"]
+    efa_llm: Annotated[ModelNames | None, "llm.efa"]
+    iba_llm: Annotated[ModelNames | None, "llm.iba"]
+    plan_llm: Annotated[ModelNames | None, "llm.plan"]
+    code_llm: Annotated[ModelNames | None, "llm.code"]
+    debug_llm: Annotated[ModelNames | None, "llm.debug"]
+    seed_recipes: Annotated[bool | None, "llm.seed_recipes"]
+    query_budget: Annotated[int | None, "budget.queries"]
+    usd_budget: Annotated[float | None, "budget.usd"]
     max_minutes: float | None
-    concurrency: int | None
-    run_seed: int | None
-    config: str | Path | RunConfig | None
+    device: Annotated[str | None, "evaluate.device"]
+    tolerance: Annotated[str | None, "evaluate.tolerance"]
+    precision: Annotated[str | None, "evaluate.precision"]
+    concurrency: Annotated[int | None, "engine.concurrency"]
+    run_seed: Annotated[int | None, "engine.run_seed"]
+    config: ConfigSource | None
     settings: Sequence[str]
 
 
-_PLACES = {
-    "strategy": "strategy.preset",
-    "llm": "llm.coa",
-    "efa_llm": "llm.efa",
-    "iba_llm": "llm.iba",
-    "plan_llm": "llm.plan",
-    "code_llm": "llm.code",
-    "debug_llm": "llm.debug",
-    "seed_recipes": "llm.seed_recipes",
-    "query_budget": "budget.queries",
-    "usd_budget": "budget.usd",
-    "device": "evaluate.device",
-    "tolerance": "evaluate.tolerance",
-    "precision": "evaluate.precision",
-    "concurrency": "engine.concurrency",
-    "run_seed": "engine.run_seed",
+_PLACES: dict[str, str] = {
+    name: hint.__metadata__[0]
+    for name, hint in get_type_hints(Options, include_extras=True).items()
+    if hasattr(hint, "__metadata__")
 }
-"""Where each option lives in the configuration tree."""
 
-BY_HAND = RunConfig(strategy=StrategyConfig("agent"), llm=LlmConfig("by-hand"))
-"""What the strategy `agent` changes of the defaults: somebody outside answers."""
+EXTERNAL = RunConfig(strategy=StrategyConfig("agent"), llm=LlmConfig("by-hand"))
+"""The defaults of the strategy `agent`: its steps are answered from outside."""
+
+
+def given(arguments: Mapping[str, Any]) -> Options:
+    """Pick the given options out of a function's arguments.
+
+    A function with options calls this first, with `locals()`, which holds its arguments alone then.
+    """
+    found = {name: arguments[name] for name in Options.__annotations__ if arguments.get(name) is not None}
+    return cast(Options, found)
 
 
 def compose_config(task: str, options: Options) -> RunConfig:
-    """The configuration of a run.
+    """Compose the configuration of a run from its layers.
 
     Args:
-        task: what the user asked for, as text.
+        task: the target as text.
         options: keyword options.
 
     Raises:
-        UserError: an option, a setting or a key of the file is unknown or has an unusable value.
+        UserError: an option or a setting has an unusable value, or a key is unknown.
     """
-    given: Mapping[str, Any] = options
-    for name in given:
-        if name not in Options.__annotations__:
-            raise UserError(f"Unknown option '{name}'{nearest(name, Options.__annotations__)}")
-    config = _layered(given, RunConfig())
-    if config.strategy.preset == BY_HAND.strategy.preset and not isinstance(given.get("config"), RunConfig):
-        config = _layered(given, BY_HAND)
+    config = _layered(options, RunConfig())
+    if config.strategy.preset == EXTERNAL.strategy.preset and not isinstance(options.get("config"), RunConfig):
+        config = _layered(options, EXTERNAL)
     check_settings(config)
     return merge(config, {"task": task})
 
 
-def _layered(given: Mapping[str, Any], defaults: RunConfig) -> RunConfig:
-    config = _base(given.get("config"), defaults)
-    if given.get("max_minutes") is not None:
-        config = merge(config, _nested("engine.max_hours", given["max_minutes"] / 60.0))
-    for name, place in _PLACES.items():
-        if given.get(name) not in (None, []):
-            config = merge(config, _nested(place, given[name]))
-    settings = given.get("settings") or ()
-    for setting in [settings] if isinstance(settings, str) else settings:
-        config = merge(config, parse_setting(setting))
-    return config
+def read_toml(path: Path) -> Mapping[str, Any]:
+    """Read a configuration file.
 
-
-def _base(config: str | Path | RunConfig | None, defaults: RunConfig) -> RunConfig:
-    if config is None:
-        return defaults
-    if isinstance(config, RunConfig):
-        return config
+    Raises:
+        UserError: it cannot be read or is no TOML.
+    """
     try:
-        layer = tomllib.loads(Path(config).read_text())
+        return tomllib.loads(path.read_text())
     except OSError as error:
-        raise UserError(f"The configuration file {config} cannot be read: {error.strerror}") from error
+        raise UserError(f"The configuration file {path} cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"The configuration file {config} is no TOML: {error}") from error
-    return merge(defaults, layer)
-
-
-def _nested(place: str, value: Any) -> dict[str, Any]:
-    for key in reversed(place.split(".")):
-        value = {key: value}
-    return dict(value)
+        raise UserError(f"The configuration file {path} is no TOML: {error}") from error
 
 
 def check_settings(config: RunConfig) -> None:
@@ -151,6 +108,32 @@ def check_settings(config: RunConfig) -> None:
         ("budget.usd", config.budget.usd, 0),
         ("budget.tokens", config.budget.tokens, 0),
         ("engine.max_hours", config.engine.max_hours, 0),
+        ("llm.max_output_tokens", config.llm.max_output_tokens, 1),
     ):
         if value is not None and value < least:
             raise UserError(f"Setting '{place}' must be at least {least}, not {value}")
+
+
+def _layered(options: Options, defaults: RunConfig) -> RunConfig:
+    config = _base(options.get("config"), defaults)
+    minutes = options.get("max_minutes")
+    if minutes is not None:
+        config = _put(config, "engine.max_hours", minutes / 60.0)
+    for name, place in _PLACES.items():
+        if options.get(name) not in (None, [], ()):
+            config = _put(config, place, options.get(name))
+    settings = options.get("settings") or ()
+    for setting in [settings] if isinstance(settings, str) else settings:
+        config = merge(config, parse_setting(setting))
+    return config
+
+
+def _base(config: ConfigSource | None, defaults: RunConfig) -> RunConfig:
+    if config is None or isinstance(config, RunConfig):
+        return config or defaults
+    return merge(defaults, read_toml(Path(config)))
+
+
+def _put(config: RunConfig, place: str, value: object) -> RunConfig:
+    section, _, key = place.partition(".")
+    return merge(config, {section: {key: value}})

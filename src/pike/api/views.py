@@ -1,96 +1,63 @@
-"""What people can look at: suites and strategies, a run while it goes on, and the figures of one from its journal.
+"""The records that people look at: strategies, a run while it goes on, its figures afterwards.
 
-Knows the records that a terminal or a page shows. Does not know how they look there, and changes nothing.
+Knows where each comes from. Does not know how it looks on a terminal or a page.
 """
-
-from __future__ import annotations
 
 from pathlib import Path
 
-from pike import tasks
 from pike.api.options import compose_config
-from pike.core.task import Task
-from pike.engine import Activity, Finalist, Observer, Progress, RunResult
-from pike.engine.byhand import is_run
-from pike.engine.campaign_progress import CampaignProgress
-from pike.engine.catalogue import PresetInfo
-from pike.engine.catalogue import presets as known_presets
-from pike.engine.estimate import Estimate
-from pike.report import Entrant, RunSummary
-from pike.report import summarise as summarise_run
-from pike.report.campaign import CampaignFigures, CellFigures, CellState
-from pike.report.standings import Axis, Cut, Spread
+from pike.engine import Activity, ExternalStatus, MoveReply, Observer, Progress, Question, RunResult
+from pike.engine.external.external_run import is_run
+from pike.engine.schedule.progress import CampaignProgress
+from pike.engine.tools.catalogue import PresetInfo
+from pike.engine.tools.catalogue import presets as known_presets
+from pike.engine.tools.doctor import Check
+from pike.engine.tools.estimate import Estimate
+from pike.engine.tools.openevolve import Checkpoint
+from pike.engine.tools.self_test import SelfTestResult
+from pike.reporting import ReportedCandidate, RunSummary, has_results, summarise
+from pike.reporting.campaign import CampaignFigures, CellFigures, CellState
+from pike.reporting.standings import FAST, Axis, Cut, Spread
+from pike.tasks import in_suite, suites
+from pike.tasks import resolve as find_task
 
 __all__ = [
+    "FAST",
     "Activity",
     "Axis",
     "CampaignFigures",
     "CampaignProgress",
     "CellFigures",
     "CellState",
+    "Check",
+    "Checkpoint",
     "Cut",
-    "Entrant",
     "Estimate",
-    "Finalist",
+    "ExternalStatus",
+    "MoveReply",
     "Observer",
     "PresetInfo",
     "Progress",
+    "Question",
+    "ReportedCandidate",
     "RunResult",
     "RunSummary",
+    "SelfTestResult",
     "Spread",
     "find_task",
+    "has_results",
     "in_suite",
     "is_run",
     "presets",
-    "runs_in",
     "suites",
     "summarise",
 ]
 
 
-def suites() -> tuple[str, ...]:
-    """The names of the suites that are installed."""
-    return tasks.suites()
-
-
 def presets(config: str | Path | None = None) -> tuple[PresetInfo, ...]:
-    """Every strategy by name, with what makes it different, those that a configuration file names last.
+    """List every strategy with its differences, those of a configuration file last.
 
     Raises:
         UserError: the file, or a strategy in it, cannot be used.
     """
     return known_presets(compose_config("", {"config": config}).strategies)
-
-
-def in_suite(suite: str) -> tuple[Task, ...]:
-    """The tasks of a suite.
-
-    Raises:
-        UserError: there is no such suite.
-    """
-    return tasks.in_suite(suite)
-
-
-def find_task(name: str) -> Task:
-    """The task of that name: `SUITE/ID` or a KernelBench-format file.
-
-    Raises:
-        UserError: nothing is found under that name.
-    """
-    return tasks.resolve(name)
-
-
-def runs_in(folder: str | Path) -> tuple[Path, ...]:
-    """The runs that are direct subfolders of `folder`, by name; none where it does not exist."""
-    if not Path(folder).is_dir():
-        return ()
-    return tuple(sorted(run for run in Path(folder).iterdir() if is_run(run)))
-
-
-def summarise(folder: str | Path) -> RunSummary:
-    """The figures of a run, finished or not, computed from its journal.
-
-    Raises:
-        UserError: there is no run in `folder`.
-    """
-    return summarise_run(Path(folder))

@@ -1,26 +1,24 @@
-"""The opponents, judged like any candidate: eager PyTorch, `torch.compile`, CUDA graphs, TensorRT, published solutions.
+"""What there is to beat: eager PyTorch, `torch.compile`, CUDA graphs, TensorRT, published
+solutions.
 
-Knows what there is to beat. Does not know how candidates are found.
+Knows how each becomes a candidate that is judged like any other. Does not judge, and does not know
+who measures.
 """
 
-from pike.baselines.measure import Judge, Measured, measure, missing_here
-from pike.baselines.published import PREFIX, Published
-from pike.baselines.sources import BASELINES, COMPILE, EAGER, MAX_AUTOTUNE, Baseline, Way, for_device
-from pike.baselines.write import source
+from pike.baselines.catalogue import BASELINES, COMPILE, EAGER, Baseline, Technique, baseline_named, for_device
+from pike.baselines.published import PREFIX, PublishedFolder
+from pike.baselines.write import missing_here, source
 
 __all__ = [
     "BASELINES",
     "COMPILE",
     "EAGER",
-    "MAX_AUTOTUNE",
     "PREFIX",
     "Baseline",
-    "Judge",
-    "Measured",
-    "Published",
-    "Way",
+    "PublishedFolder",
+    "Technique",
+    "baseline_named",
     "for_device",
-    "measure",
     "missing_here",
     "source",
 ]

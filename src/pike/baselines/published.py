@@ -1,7 +1,6 @@
-"""Solutions that somebody published: a folder with one for each task.
+"""Published solutions: a folder with one file for each task.
 
-Knows which file of a folder belongs to a task. Does not know who wrote it or what is in it; it is judged as it stands,
-whatever the declared precision.
+Knows which file belongs to a task. Does not look into it; it is judged as it stands.
 """
 
 from __future__ import annotations
@@ -14,15 +13,16 @@ from pike.core.errors import UserError
 from pike.core.task import Task
 
 PREFIX = "published:"
-"""What the name of such an opponent begins with; a folder follows."""
+"""What the name of such a contender begins with; a folder follows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedFolder:
     """A folder of solutions.
 
-    For the task `9_ResNet18`, its solution is `9_ResNet18.py`, `9.py`, `task_9.py` or any `9_*.py`, in this order, or
-    the one Python file of a folder with such a name. Upper and lower case are alike.
+    The solution of the task `9_ResNet18` is `9_ResNet18.py`, `9.py`, `task_9.py` or any `9_*.py`,
+    in this order. It may also be the one Python file of a folder with such a name. Upper and lower
+    case are alike.
 
     Raises:
         UserError: there is no such folder.
@@ -39,8 +39,18 @@ class Published:
         """What tables call it: the folder's own name and no path."""
         return f"{PREFIX}{self.folder.resolve().name}"
 
+    def read(self, task: Task) -> tuple[str, str]:
+        """The solution of a task and an empty reason; or an empty text and why there is none."""
+        path, reason = self.find(task)
+        if path is None:
+            return "", reason
+        try:
+            return path.read_text(encoding="utf-8"), ""
+        except (OSError, UnicodeDecodeError) as error:
+            return "", f"{path.name} cannot be read: {error}"
+
     def find(self, task: Task) -> tuple[Path | None, str]:
-        """The file for a task; else None and the reason."""
+        """The file of a task; else None and the reason."""
         stem = task.id.rpartition("/")[2].partition(":")[0]
         for pattern in _patterns(stem):
             matching = [path for path in sorted(self.folder.iterdir()) if _is_called(path, pattern)]

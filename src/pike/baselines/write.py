@@ -1,22 +1,16 @@
-"""A baseline as a candidate file like any other.
+"""A baseline as a candidate file like any other, for both kinds of task and each precision.
 
-Knows how to put eager PyTorch, `torch.compile`, a CUDA graph and TensorRT into a class `ModelNew`, for both shapes of a
-task, and what a competent user adds for each declared precision. Does not know how the file is judged (`measure`).
-
-Without a change of arithmetic, eager and `torch.compile` are what a user types, to the letter. Everything else takes
-effect at the first call, when weights are loaded and inputs are there to look at.
+In their own arithmetic, eager and `torch.compile` are what a user types, to the letter; all else
+takes effect at the first call, when weights and inputs are there. Does not judge (`judge`).
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any
 
-from pike.baselines import ways
-from pike.baselines.sources import Baseline, Way
-from pike.core.evaluation import Precision
+from pike.baselines.catalogue import Baseline, Technique
 from pike.core.task import Task, TaskKind
+from pike.core.verdict.evaluation import Evaluation, Precision, Status
 
 _TF32 = """
 torch.set_float32_matmul_precision("high")
@@ -85,17 +79,15 @@ class ModelNew(torch.nn.Module):
 def source(baseline: Baseline, task: Task, precision: Precision = Precision.SAME) -> str:
     """The candidate file that plays `baseline` on `task`.
 
-    For a `SOURCE` task it is the task's own file with a subclass of `Model`, so that the weights arrive by
-    `load_state_dict`; for a `MODULE` task it wraps the module that `from_reference` is given.
+    For a `SOURCE` task it is the task's own file with a subclass of `Model`, which gets the weights
+    by `load_state_dict`. For a `MODULE` task it wraps the module that `from_reference` is given.
 
     Args:
-        baseline: who.
-        task: the problem.
-        precision: what a user may do to it: nothing (`same`), torch's switches for TensorFloat-32 (`tf32`), or weights
-            and inputs in 16 bits (`half`).
+        precision: what a user may do to it: nothing (`same`), torch's switches for TensorFloat-32
+            (`tf32`), or weights and inputs in 16 bits (`half`).
     """
     own = task.kind is TaskKind.SOURCE
-    plain = precision is not Precision.HALF and baseline.way in (Way.EAGER, Way.COMPILE)
+    plain = precision is not Precision.HALF and baseline.technique in (Technique.EAGER, Technique.COMPILE)
     parts = [task.source.rstrip() + "\n"] if own else []
     if not (own and plain and precision is Precision.SAME):
         parts.append("\n\nimport torch\n" if own else "import torch\n")
@@ -107,7 +99,7 @@ def source(baseline: Baseline, task: Task, precision: Precision = Precision.SAME
     text = (_LATE_SUBCLASS if own else _LATE_WRAPPER).format(
         label=baseline.label, steps="\n".join(f"        {step}" for step in steps)
     )
-    parts += [_copies(copied), "\n\nneed_tensorrt()\n" if ways.need_tensorrt in copied else "", text]
+    parts += [_copies(copied), "\n\nneed_tensorrt()\n" if "need_tensorrt" in copied else "", text]
     return "".join(parts)
 
 
@@ -117,28 +109,45 @@ def _plain(baseline: Baseline, own: bool) -> str:
     return (_SUBCLASS if own else _WRAPPER).format(label=baseline.label, compile=call)
 
 
-def _steps(baseline: Baseline, precision: Precision) -> tuple[list[Callable[..., Any]], list[str]]:
-    """The functions that are needed, and what is done with them at the first call."""
-    copied: list[Callable[..., Any]] = []
+def _steps(baseline: Baseline, precision: Precision) -> tuple[list[str], list[str]]:
+    """The names of the functions that a candidate needs, and its steps at the first call."""
+    copied: list[str] = []
     steps: list[str] = []
     if precision is Precision.HALF:
-        copied.append(ways.in_16_bits)
+        copied.append("in_16_bits")
         steps.append("call = in_16_bits(model, call, args, kwargs)")
-    match baseline.way:
-        case Way.COMPILE:
+    match baseline.technique:
+        case Technique.COMPILE:
             steps.append(f"call = torch.compile(call, mode={baseline.mode!r})")
-        case Way.CUDA_GRAPH:
-            copied.append(ways.as_cuda_graphs)
+        case Technique.CUDA_GRAPH:
+            copied.append("as_cuda_graphs")
             steps.append("call = as_cuda_graphs(call)")
-        case Way.TENSORRT:
-            copied += [ways.need_tensorrt, ways.with_tensorrt]
+        case Technique.TENSORRT:
+            copied += ["need_tensorrt", "with_tensorrt"]
             steps.append(f"call = with_tensorrt(call, tf32={precision is not Precision.SAME})")
-        case Way.EAGER:
+        case Technique.EAGER:
             pass
     return copied, steps
 
 
-def _copies(functions: list[Callable[..., Any]]) -> str:
-    """The functions with everything that their texts name."""
+def _copies(names: list[str]) -> str:
+    """The functions of `techniques` with everything that their texts name."""
+    from pike.baselines import techniques  # imports torch, which few commands need
+
     head = "\nfrom collections.abc import Callable\nfrom typing import Any\n\nCall = Callable[..., Any]\n"
-    return "".join([head, *(f"\n\n{inspect.getsource(function)}" for function in functions)])
+    return "".join([head, *(f"\n\n{inspect.getsource(getattr(techniques, name))}" for name in names)])
+
+
+_NOT_IMPORTED = "torch_tensorrt cannot be imported"
+
+
+def missing_here(baseline: Baseline, evaluation: Evaluation) -> str:
+    """Why a baseline cannot be measured on this machine, empty if it was.
+
+    The verdict tells, because only the child, in its sandbox, knows what it can import.
+    """
+    if baseline.technique is not Technique.TENSORRT or evaluation.status is not Status.BUILD_ERROR:
+        return ""
+    lines = f"{evaluation.reason}\n{evaluation.log}".splitlines()
+    found = next((line for line in lines if _NOT_IMPORTED in line), "")
+    return found[found.index(_NOT_IMPORTED) :] + " (extra tensorrt)" if found else ""

@@ -1,10 +1,8 @@
 """The `pike` command: its verbs, and what becomes of an error.
 
-Knows exit codes: 0 done, 1 refused or nothing found, 2 the user's input, 3 the outside world, 130 interrupted. Does
-not know what any verb does.
+Knows exit codes: 0 done, 1 refused or nothing found, 2 the user's input, 3 the outside world,
+130 interrupted. Does not know what any verb does.
 """
-
-from __future__ import annotations
 
 import json
 import sys
@@ -15,36 +13,45 @@ from typing import Annotated
 import typer
 
 import pike
-from pike.cli import agents, baseline, campaigns, demo, exporting, hand, judging, looking, running, simulating
+from pike.cli import mcp
+from pike.cli.compare import campaign, simulate, suite
+from pike.cli.look import doctor, estimate, prompts, report, strategies, tasks
+from pike.cli.run import demo, evaluate, external, optimize
+from pike.cli.terminal import PlainHelp
 from pike.core.errors import BoundaryError, UserError
+from pike.core.verdict.printable import printable
 
 USER, OUTSIDE, INTERRUPTED = 2, 3, 130
 
 app = typer.Typer(
     name="pike",
-    help="Make PyTorch inference faster: search over rewrites of a model, judged by an evaluator that trusts none.",
+    help="Make PyTorch inference faster: search over rewrites of a model, with a judge that trusts none of them.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-app.command()(running.optimize)
-app.command()(campaigns.campaign)
-app.command()(judging.evaluate)
-app.command()(baseline.baseline)
-app.command()(running.resume)
-app.command()(hand.ask)
-app.command()(hand.tell)
-app.command()(hand.finish)
-app.command()(agents.mcp)
-app.command()(looking.report)
-app.command()(exporting.export)
-app.command()(looking.tasks)
-app.command()(looking.strategies)
-app.command()(looking.estimate)
-app.command()(simulating.simulate)
-app.command()(looking.doctor)
-app.command()(demo.demo)
+for command in (
+    optimize.optimize,
+    campaign.campaign,
+    evaluate.evaluate,
+    suite.suite,
+    optimize.resume,
+    external.ask,
+    external.tell,
+    external.finish,
+    mcp.mcp,
+    report.report,
+    report.export,
+    tasks.tasks,
+    strategies.strategies,
+    estimate.estimate,
+    prompts.prompts,
+    simulate.simulate,
+    doctor.doctor,
+    demo.demo,
+):
+    app.command(cls=PlainHelp)(command)
 
 
 def _show_version(wanted: bool) -> None:
@@ -71,7 +78,7 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code; errors that are nobody's bug become one sentence on stderr."""
+    """Run one command and return its exit code; a `PikeError` becomes one sentence on stderr."""
     as_json = "--json" in arguments
     command = typer.main.get_command(app)
     try:
@@ -89,7 +96,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _fail(message: str, kind: str, code: int, as_json: bool) -> int:
     sentence = message if message.rstrip().endswith((".", "!", "?")) else f"{message}."
-    sys.stderr.write(f"pike: {sentence}\n")
+    sys.stderr.write(f"pike: {printable(sentence)}\n")
     if as_json:
         sys.stdout.write(json.dumps({"error": {"kind": kind, "message": message}}) + "\n")
     return code

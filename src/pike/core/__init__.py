@@ -1,4 +1,4 @@
-"""The words of PIKE: frozen records, budget arithmetic, errors, random streams and configuration.
+"""The words of PIKE: frozen records, budget arithmetic, errors, random streams, configuration.
 
-Knows the vocabulary that every room shares. Does not know torch, files, clocks, processes or networks.
+Knows the vocabulary that every room shares. Does not know torch, files, clocks or networks.
 """

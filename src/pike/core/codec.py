@@ -1,13 +1,9 @@
 """Frozen records to JSON-ready values and back.
 
-Knows dataclasses, enums, tuples, optionals and mappings of plain values, by their annotations. Does not know
-files or versions; a field that is missing takes its default, a field that is unknown is an error.
-
-What is to be done with a type is worked out once and kept as a function: a journal of a long run is decoded whenever
-it is resumed, reported or replayed.
+Knows dataclasses, enums, tuples, optionals and mappings of plain values, by their annotations. Does
+not know files or versions. A record class with a class variable `kind` is *tagged*: the kind is
+written with it, and tells the records of a union apart.
 """
-
-from __future__ import annotations
 
 import dataclasses
 import math
@@ -20,6 +16,8 @@ from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
+TAG = "kind"
+"""The key under which a tagged record says which one of its union it is."""
 
 
 def encode(value: Any) -> Any:
@@ -38,11 +36,28 @@ def decode(kind: type[T], value: Any) -> T:
     return cast(T, _decoder(hint)(value))
 
 
+def tagged_kinds(hint: Any) -> dict[str, type]:
+    """The record classes of a union by their tags, empty for anything but tagged records."""
+    kinds = typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else ()
+    tagged = {_tag(kind): kind for kind in kinds}
+    return {} if "" in tagged else tagged
+
+
+def _tag(kind: Any) -> str:
+    """The class variable `kind` of a record class, empty where it has none."""
+    tag = getattr(kind, TAG, "") if dataclasses.is_dataclass(kind) else ""
+    return tag if isinstance(tag, str) else ""
+
+
+_UNIONS = (typing.Union, types.UnionType)
+
+
 @cache
 def _encoder(kind: Any) -> Convert:
     if dataclasses.is_dataclass(kind):
         names = tuple(field.name for field in dataclasses.fields(kind))
-        return lambda value: {name: encode(getattr(value, name)) for name in names}
+        tagged = {TAG: _tag(kind)} if _tag(kind) else {}
+        return lambda value: tagged | {name: encode(getattr(value, name)) for name in names}
     if issubclass(kind, Enum):
         return lambda value: value.value
     if issubclass(kind, list | tuple):
@@ -59,8 +74,9 @@ def _decoder(kind: Any) -> Convert:
     origin = typing.get_origin(kind)
     if kind is Any or origin in (dict, list):
         return lambda value: value
-    if origin in (typing.Union, types.UnionType):
-        return _union(typing.get_args(kind))
+    if origin in _UNIONS:
+        tagged = tagged_kinds(kind)
+        return _tagged(tagged) if tagged else _union(typing.get_args(kind))
     if origin is tuple:
         return _tuple(typing.get_args(kind))
     if dataclasses.is_dataclass(kind):
@@ -112,6 +128,16 @@ def _union(kinds: tuple[Any, ...]) -> Convert:
         return _decoder(others[-1])(value)
 
     return decode_union
+
+
+def _tagged(kinds: dict[str, type]) -> Convert:
+    def decode_tagged(value: Any) -> Any:
+        if not isinstance(value, dict) or value.get(TAG) not in kinds:
+            raise ValueError(f"expected an object of kind {' or '.join(kinds)}, got {value!r}")
+        fields = {name: item for name, item in value.items() if name != TAG}
+        return _decoder(kinds[value[TAG]])(fields)
+
+    return decode_tagged
 
 
 def _tuple(kinds: tuple[Any, ...]) -> Convert:

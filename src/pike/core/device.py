@@ -1,11 +1,12 @@
-"""What the machine is, as far as prompts, recipes and verdicts need it.
+"""The machine, as far as prompts, recipes and verdicts need it.
 
-Knows names and limits as plain numbers. Does not know how they are found (`evaluate.device`).
+Knows names and limits as plain numbers. Does not know how they are found (`judge`).
 """
 
-from __future__ import annotations
+from dataclasses import dataclass, field
 
-from dataclasses import dataclass
+_TENSOR_CORES = ((7, 0, "FP16"), (7, 5, "INT8"), (8, 0, "BF16"), (8, 0, "TF32"), (8, 9, "FP8"), (10, 0, "FP4"))
+"""The first compute capability whose tensor cores multiply each type (CUDA C++ Programming Guide)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +15,7 @@ class DeviceFacts:
 
     Attributes:
         device: the torch device, `cpu` or `cuda:N`.
-        name: what the maker calls it.
+        name: the maker's name for it.
         memory_bytes: device memory (host memory for a CPU).
         threads: CPU threads that both sides use.
         capability: CUDA compute capability, for example `9.0`; empty on a CPU.
@@ -22,7 +23,9 @@ class DeviceFacts:
         l2_bytes: L2 cache on a GPU, last-level cache on a CPU where known, else 0.
         shared_bytes_per_block: the most shared memory one CUDA block may use, 0 on a CPU.
         registers_per_block: 32-bit registers of one CUDA block, 0 on a CPU.
-        compilers: what can be compiled here, for example (`g++`, `nvcc`, `triton`).
+        vector_units: what a CPU multiplies vectors and matrices with, for example `AVX2`; empty
+            where unknown.
+        compilers: the compilers that work here, for example (`g++`, `nvcc`, `triton`).
         versions: (name, version) pairs: python, torch, cuda, triton, driver.
     """
 
@@ -37,8 +40,19 @@ class DeviceFacts:
     registers_per_block: int = 0
     compilers: tuple[str, ...] = ()
     versions: tuple[tuple[str, str], ...] = ()
+    vector_units: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def is_cuda(self) -> bool:
         """Whether candidates run on an NVIDIA GPU."""
         return self.device.startswith("cuda")
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Vector units of a CPU, or the types that a GPU's tensor cores multiply."""
+        if not self.capability:
+            return self.vector_units
+        major, _, minor = self.capability.partition(".")
+        have = (int(major), int(minor or 0))
+        kinds = [kind for *least, kind in _TENSOR_CORES if have >= tuple(least)]
+        return (f"tensor cores for {' '.join(kinds)}",) if kinds else ()

@@ -7,11 +7,9 @@ PikeError
     ├── InfraError       the judge, the sandbox or the device, never the candidate
     └── StoreError       the journal or its disk
 
-Everything else that is raised is a bug and is never caught. Knows only how failures are called; it does not
-know how they are shown (the command line does) or recorded (the engine does).
+Every other exception is a bug and is never caught. Knows the names of failures. Does not know how
+they are shown (the command line does) or recorded (the engine does).
 """
-
-from __future__ import annotations
 
 
 class PikeError(Exception):
@@ -31,7 +29,7 @@ class ProviderError(BoundaryError):
 
     Attributes:
         transient: True where another attempt can help (429, 5xx, timeouts, dropped connections).
-        retry_after_seconds: what the provider asked us to wait, if it said so.
+        retry_after_seconds: how long the provider asked us to wait, None if it did not say.
     """
 
     def __init__(self, message: str, *, transient: bool, retry_after_seconds: float | None = None) -> None:

@@ -1,32 +1,38 @@
-"""What a journal holds: one frozen record for each thing that happened, in order.
+"""The events of a journal: one frozen record for each thing that happened, in order.
 
 Knows the events and how they become JSON. Does not know files (`store`) or when events are written
-(`engine`). The order rules: `RunStarted` first; `Asked` before anything else about a step; `QuerySent` before the
-network is touched; `Told` is the last word on a step and refers to what was already written.
+(`engine`).
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
 from pike.core.codec import decode, encode
-from pike.core.config import RunConfig
 from pike.core.device import DeviceFacts
-from pike.core.evaluation import Effort, Evaluation
 from pike.core.query import Answer, Query
+from pike.core.settings.config import RunConfig
 from pike.core.step import Candidate, Step
 from pike.core.task import Task
+from pike.core.verdict.evaluation import Effort, Evaluation
+from pike.core.verdict.profile import Profile
 
 
 @dataclass(frozen=True, slots=True)
 class RunStarted:
-    """A run begins: everything that decides it."""
+    """A run begins: everything that decides it, and the original's time in the preflight.
+
+    Attributes:
+        prompts: the version of the prompts, empty where no model is asked.
+        original_profile: where the original's time goes, None where it was not profiled.
+    """
 
     task: Task
     config: RunConfig
     device: DeviceFacts
     pike_version: str
+    original_ms: float | None = None
+    prompts: str = ""
+    original_profile: Profile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class QuerySent:
-    """A call is about to be made; `reserved_usd` is the most it may cost, None if its price is unknown."""
+    """A call is about to be made; `reserved_usd` is its worst case, None if unknown."""
 
     query: Query
     attempt: int
@@ -99,6 +105,15 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
+class Compared:
+    """A verdict on a baseline, timed in the same sessions as the finalists."""
+
+    baseline: str
+    source: str
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
     """The strategy learnt the outcome of a step; candidate and verdict were written before."""
 
@@ -111,15 +126,24 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The process stops asking; `reason` is done, queries, money, tokens, hours, exhausted, interrupted, paused (others
-    go first), provider, infra or waiting (for an answer from outside)."""
+    """The process stops asking.
+
+    Attributes:
+        reason: done, queries, money, tokens, hours, exhausted, interrupted, paused (others go
+            first), provider, infra or waiting (for an external answer).
+    """
 
     reason: str
+
+    @property
+    def for_good(self) -> bool:
+        """Whether the finalists are measured next; after any other reason the search goes on later."""
+        return self.reason in {"done", "queries", "money", "tokens", "hours", "exhausted"}
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The run is complete; `best` is None when no candidate beat or equalled validity."""
+    """The run is complete; `best` is None when no finalist was valid."""
 
     best: str | None
 
@@ -134,6 +158,7 @@ Event = (
     | QueryFailed
     | Proposed
     | Judged
+    | Compared
     | Told
     | Stopped
     | Finished
@@ -144,7 +169,7 @@ KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in Event.__args__}
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     """One journal line: its number from 1, when it was written (Unix seconds), and the event."""
 
     seq: int

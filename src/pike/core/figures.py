@@ -1,16 +1,14 @@
 """How figures are written for people: milliseconds, speedups, money, durations, errors.
 
-Knows formats. Does not know what the figures are about.
+Knows formats. Does not know the meaning of a figure.
 """
-
-from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from pike.core.evaluation import SHARED_DEVICE, Evaluation
+from pike.core.verdict.evaluation import SHARED_DEVICE, Evaluation
 
 NOTHING = "–"
-"""What stands where there is no figure."""
+"""The sign for a missing figure."""
 
 
 def ms(value: float | None) -> str:
@@ -62,9 +60,9 @@ def moment(unix_seconds: float) -> str:
     return datetime.fromtimestamp(unix_seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def disturbance(evaluation: Evaluation) -> str:
+def disturbance(evaluation: Evaluation | None) -> str:
     """A warning where other programs disturbed a measurement too much, else nothing."""
-    if not evaluation.disturbed:
+    if evaluation is None or not evaluation.disturbed:
         return ""
     if SHARED_DEVICE in evaluation.labels:
         return "Kernels of other programs ran on the GPU while this was measured: its times are unreliable."
@@ -92,9 +90,5 @@ def plural(number: int, noun: str) -> str:
 def _significant(value: float) -> str:
     if value >= 100:
         return f"{value:,.0f}"
-    digits = 3 if value == 0 else max(0, 2 - _exponent(value))
+    digits = 3 if value == 0 else max(0, 2 - int(f"{abs(value):e}".split("e")[1]))
     return f"{value:.{min(digits, 6)}f}"
-
-
-def _exponent(value: float) -> int:
-    return int(f"{abs(value):e}".split("e")[1])

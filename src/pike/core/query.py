@@ -1,9 +1,7 @@
 """One question to a language model and its answer, as records.
 
-Knows what is sent, what comes back and what it cost. Does not know any provider or protocol (`llm`).
+Knows what is sent, what comes back and its cost. Does not know any provider or protocol (`llm`).
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,17 +17,31 @@ class Finish(StrEnum):
     REFUSED = "refused"
 
 
+class ReasoningEffort(StrEnum):
+    """How much a model is asked to think before it answers."""
+
+    DEFAULT = ""
+    """As the model has it."""
+    OFF = "off"
+    """Not at all, or as little as the model can."""
+    MINIMAL = "minimal"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    XHIGH = "xhigh"
+    MAX = "max"
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """One question to a model.
 
     Attributes:
         step_id: the step it serves (a step has one query; retries are attempts of it).
-        role: who is asked.
-        system: the system prompt.
-        prompt: the user prompt.
-        temperature: sampling temperature.
         max_output_tokens: output limit, thinking included.
+        effort: how much the model thinks; a model without such a setting ignores it.
+        top_p: nucleus sampling, None for the model's default.
+        top_k: sample among so many tokens only, None for the model's default.
     """
 
     step_id: int
@@ -38,22 +50,22 @@ class Query:
     prompt: str
     temperature: float
     max_output_tokens: int
+    effort: ReasoningEffort = ReasoningEffort.DEFAULT
+    top_p: float | None = None
+    top_k: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a model returned.
+    """The answer of a model.
 
     Attributes:
-        text: the visible answer.
-        finish: why it stopped.
-        model: who answered, as the provider names it.
-        input_tokens: prompt tokens.
+        model: the model that answered, as the provider names it.
         output_tokens: answer tokens, thinking included.
         thinking_tokens: the part of `output_tokens` that was thinking, 0 where not reported.
-        usd: what it cost, None where the price is unknown (never guessed as 0).
+        usd: its cost, None where the price is unknown (never guessed as 0).
         latency_seconds: from sending to the last byte.
-        parent: id of the candidate that the answer says it continues, empty where it does not say.
+        parent: id of the candidate that the answer continues, empty where it does not say.
     """
 
     text: str

@@ -1,10 +1,8 @@
 """Named random streams from one run seed.
 
-Knows how to derive independent generators by name. Does not know the secret seeds of the judge: those come
-from the operating system and are never derived from the run seed.
+Knows how to derive independent generators by name. Does not know the secret seeds of the judge,
+which come from the operating system and never from the run seed.
 """
-
-from __future__ import annotations
 
 import hashlib
 import random

@@ -1,22 +1,20 @@
-"""What a strategy decides and what it is told: steps, candidates and outcomes.
+"""The vocabulary between search and engine: steps, candidates, outcomes and the strategy protocol.
 
-Knows the vocabulary between search and engine. Does not know prompts, models, judges or files.
+Knows what a strategy decides and is told. Does not know prompts, models, judges or files.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from pike.core.evaluation import Evaluation
+from pike.core.verdict.evaluation import Evaluation
 
 ORIGINAL = "original"
 """The candidate id of the unmodified model, which every library holds."""
 
 
 class Role(StrEnum):
-    """Who is asked: the three agents of PIKE (paper, section on agents) and the three of STARK (arXiv 2510.16996)."""
+    """The role that is asked: three agents of PIKE, three of STARK (arXiv 2510.16996)."""
 
     BRAINSTORM = "iba"
     OPTIMISE = "coa"
@@ -51,18 +49,20 @@ class Step:
 
     Attributes:
         id: counts from 0 in the order of asking; unique in a run.
-        role: who is asked.
+        role: the role that is asked.
         round: the search round, from 0.
         sample: index of the sample inside its round (a fix keeps its sample's index).
         seed: id of the candidate to improve, `ORIGINAL` for the unmodified model.
         idea: a brainstormed idea to start from, or None.
         inspirations: ids of further candidates to show, valid or not.
+        failed: ids of refused candidates to show: of this seed, or earlier ones of this repair's
+            chain.
         failing: for a role that repairs, id of the candidate to repair.
         attempt: for a role that repairs, 1 for the first attempt; otherwise 0.
         plan: for `CODE` and `DEBUG`, the text of the plan to carry out, else empty.
         scope: how far to go from the seed.
         model: which of the role's models is asked, by its name; empty where the role has one.
-        queries: what the step costs of the query budget (0 for the brainstorming agent).
+        queries: the queries that the step costs (0 for the brainstorming agent).
         temperature: sampling temperature of the model asked.
         max_output_tokens: output limit of the model asked.
     """
@@ -74,6 +74,7 @@ class Step:
     seed: str = ORIGINAL
     idea: str | None = None
     inspirations: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
     failing: str | None = None
     attempt: int = 0
     plan: str = ""
@@ -96,6 +97,7 @@ class Candidate:
         note: one line on what it tries, for humans.
         recipes: the recipes it is composed of, in order; empty for a model's answer.
         plan: the plan it was written from, empty where there was none.
+        expected_seconds: how long its verdict should take, 0 where its author cannot say.
     """
 
     id: str
@@ -105,6 +107,7 @@ class Candidate:
     note: str = ""
     recipes: tuple[str, ...] = ()
     plan: str = ""
+    expected_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +120,16 @@ class Solution:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a step; exactly one is told for every step that was asked.
+    """The outcome of a step; exactly one is told for every step that was asked.
 
     Attributes:
         step_id: the step it answers.
-        candidate: what was written, None for a brainstorming or planning step and where the agent gave up.
+        candidate: what was written, None for brainstorming and planning steps and after a failure.
         evaluation: the verdict on `candidate`, present exactly when `candidate` is.
         ideas: what a brainstorming step brought, best first; may be empty.
         failure: why nothing came (the agent declined, the provider gave up), else empty.
-        text: what a planning step brought, or a brainstorming step said beside its ideas, else empty.
-        usd: what its query cost, None where nobody was paid or the price is unknown.
+        text: the plan of a planning step, or remarks of a brainstorming step, else empty.
+        usd: what its query cost, None where it cost nothing or the price is unknown.
     """
 
     step_id: int
@@ -145,23 +148,20 @@ class Outcome:
 class Strategy(Protocol):
     """A pure ask/tell state machine: no I/O, no clock, no threads, randomness injected (ADR 0001).
 
-    The same sequence of calls always gives the same answers, so a strategy is rebuilt from its journal by
-    calling it again. It never asks for more queries than its budget, counting `Step.queries` when asked.
+    The same sequence of calls always gives the same answers, so a strategy is rebuilt from its
+    journal by calling it again. It never asks for more queries than its budget, counting
+    `Step.queries`.
     """
 
     def ask(self) -> Step | None:
         """The next step that can start now, or None if nothing can start until more is told."""
-        ...
 
     def tell(self, outcome: Outcome) -> None:
         """Take the outcome of a step that was asked; every step is told once, in any order."""
-        ...
 
     def admit(self, candidate: Candidate, evaluation: Evaluation) -> None:
-        """Take a valid solution from outside (a recipe seed), free of queries, before the first ask."""
-        ...
+        """Take a valid solution from outside, such as a recipe seed, before the first ask."""
 
     @property
     def done(self) -> bool:
         """True when nothing is in flight and `ask` will never give another step."""
-        ...

@@ -1,28 +1,30 @@
 """The wiring: the run loop, the ledger, executors and resume; the only place where rooms meet.
 
-Knows how the rooms below work together to carry out a run. Does not know how a run is asked for (`api`, `cli`).
+Knows how the rooms below carry out a run together. Does not know how a user asks for one (`api`,
+`cli`).
 """
 
 from pike.engine.executors import Executor, InstantExecutor, LentExecutor, LocalExecutor, RecordedExecutor
-from pike.engine.progress import Activity, Observer, Progress
-from pike.engine.result import Finalist, RunResult
-from pike.engine.run import Wiring, read_result, resume_run, start
-from pike.engine.standing import Question, Reply, Standing
+from pike.engine.external.status import ExternalStatus, MoveReply, Question
+from pike.engine.output.result import Finalist, RunResult
+from pike.engine.run.run import read_result, resume_run, start
+from pike.engine.run.wiring import Wiring
+from pike.engine.state.progress import Activity, Observer, Progress
 
 __all__ = [
     "Activity",
     "Executor",
+    "ExternalStatus",
     "Finalist",
     "InstantExecutor",
     "LentExecutor",
     "LocalExecutor",
+    "MoveReply",
     "Observer",
     "Progress",
     "Question",
     "RecordedExecutor",
-    "Reply",
     "RunResult",
-    "Standing",
     "Wiring",
     "read_result",
     "resume_run",

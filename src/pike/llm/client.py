@@ -1,10 +1,8 @@
-"""The one seam to language models: a client answers one query with one attempt, or says why it could not.
+"""The one seam to language models: a client answers one query with one attempt, or says why not.
 
-Knows what every client offers and what a price is. Does not know any provider, and never retries: retries are
-`complete_with_retries`, so that every attempt passes the ledger.
+Knows what every client offers and what a price is. Does not know any provider, and never retries:
+`complete_with_retries` does, so that every attempt passes the ledger.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,7 +13,7 @@ from pike.core.query import Answer, Query
 
 @dataclass(frozen=True, slots=True)
 class PriceTier:
-    """What tokens cost once a prompt is longer than `above_input_tokens` (the whole call pays this rate)."""
+    """What a whole call pays once its prompt is longer than `above_input_tokens`."""
 
     above_input_tokens: int
     input_usd_per_mtok: float
@@ -37,7 +35,7 @@ class Price:
     tiers: tuple[PriceTier, ...] = ()
 
     def usd(self, input_tokens: int, output_tokens: int) -> float:
-        """USD for one call; the most it may cost where `output_tokens` is the output limit."""
+        """USD for one call with these tokens."""
         input_rate, output_rate = self.input_usd_per_mtok, self.output_usd_per_mtok
         for tier in self.tiers:
             if input_tokens > tier.above_input_tokens:
@@ -48,27 +46,25 @@ class Price:
 class Client(Protocol):
     """One model of one provider.
 
-    A client may be used by many tasks of one event loop at once. Its name, its errors and its `repr` never
-    hold a key.
+    Many tasks of one event loop may use a client at once. Its name, its errors and its `repr`
+    never hold a key.
     """
 
     @property
     def name(self) -> str:
         """The name it was connected by, for example `openai:gpt-5`."""
-        ...
 
     async def complete(self, query: Query) -> Answer:
         """Answer one query with one attempt.
 
         Raises:
             ProviderError: the attempt failed; `transient` says whether another can help.
-            UserError: nothing can be answered at all (key refused, unknown model, no credit, program missing).
+            UserError: nothing can be answered (key refused, unknown model, no credit, no such
+                program).
         """
-        ...
 
     def price(self) -> Price | None:
         """What the model costs, None where that is unknown (never guessed as 0)."""
-        ...
 
     async def check(self) -> None:
         """Verify key and model as cheaply as possible, before anything else is spent.
@@ -77,11 +73,31 @@ class Client(Protocol):
             UserError: the key is missing or refused, or the model is unknown.
             ProviderError: the provider could not be reached.
         """
-        ...
 
     async def aclose(self) -> None:
         """Close connections; the client is not used afterwards. May be called twice."""
-        ...
+
+
+class LocalClient:
+    """The common part of clients without a connection: no price, nothing to verify or close."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """The name it was connected by."""
+        return self._name
+
+    def price(self) -> Price | None:
+        """None: a cost is known only where an answer states it."""
+        return None
+
+    async def check(self) -> None:
+        """Nothing to verify."""
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
 
 
 class CallWatcher(Protocol):
@@ -91,13 +107,10 @@ class CallWatcher(Protocol):
     """
 
     async def before(self, query: Query, attempt: int, client: Client) -> None:
-        """The call is about to be made; `attempt` counts from 1. What this raises keeps it from being sent."""
-        ...
+        """A call is about to be made, counted from 1; an exception prevents it."""
 
     async def after(self, query: Query, attempt: int, answer: Answer) -> None:
         """The call returned."""
-        ...
 
     async def failed(self, query: Query, attempt: int, error: PikeError) -> None:
-        """The call brought nothing: a `ProviderError`, or the `UserError` that will stop the run."""
-        ...
+        """The call failed: a `ProviderError`, or the `UserError` that stops the run."""

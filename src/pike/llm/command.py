@@ -1,10 +1,9 @@
-"""A client for any program that reads a prompt on stdin and prints an answer: the print mode of coding agents.
+"""A client for any program that reads a prompt and prints an answer: coding agents in print mode.
 
-Knows how such a program is run and bounded. Does not know how what it printed is read (`printed`) nor what the program
-does; it runs in the current directory with the whole environment, because it is the user's own.
+Knows how such a program is run and bounded. Does not know how its output is read (`printed`) or
+what is hidden from it (`confinement`). The program is the user's own: it runs in the current
+directory with the whole environment.
 """
-
-from __future__ import annotations
 
 import asyncio
 import contextlib
@@ -17,7 +16,8 @@ from collections.abc import Sequence
 from pike.core.errors import ProviderError, UserError
 from pike.core.query import Answer, Finish, Query
 from pike.llm import printed
-from pike.llm.client import Price
+from pike.llm.client import LocalClient
+from pike.llm.confinement import Confinement
 from pike.llm.redact import redact
 from pike.llm.tokens import approximate_tokens
 
@@ -25,43 +25,32 @@ OUTPUT_BYTES = 8 * 1024 * 1024
 """The most that is read from one stream of the program."""
 
 
-class CommandClient:
+class CommandClient(LocalClient):
     """Runs a program once for each query.
 
-    Where the program reports no tokens they are estimated from the texts, so that a token budget still holds;
-    money is counted only where it is reported.
+    Where the program reports no tokens, they are estimated from the texts, so that a token budget
+    still holds. Money counts only where the program reports it.
 
     Args:
-        name: the name it was connected by.
-        argv: the program and its arguments.
         timeout_seconds: limit on one run; then its whole process group is killed.
     """
 
     def __init__(self, name: str, argv: Sequence[str], timeout_seconds: float) -> None:
-        self._name = name
+        super().__init__(name)
         self._argv = tuple(argv)
         self._timeout_seconds = timeout_seconds
+        self._confinement: Confinement | None = None
 
-    @property
-    def name(self) -> str:
-        """The name it was connected by."""
-        return self._name
+    def confine(self, confinement: Confinement) -> None:
+        """Run the program so from now on."""
+        self._confinement = confinement
 
     async def complete(self, query: Query) -> Answer:
-        """Run the program on the query; the system prompt goes before the prompt.
-
-        Raises:
-            ProviderError: it failed, printed nothing or took too long (all transient: programs do not say why).
-            UserError: it does not exist.
-        """
+        """Run the program on the query; the system prompt goes before the prompt."""
         started = time.monotonic()
         text = f"{query.system}\n\n{query.prompt}" if query.system else query.prompt
         output = await self._run(text.encode())
         return self._answer(text, output.strip(), time.monotonic() - started)
-
-    def price(self) -> Price | None:
-        """None: what a run costs is known only when the program reports it."""
-        return None
 
     async def check(self) -> None:
         """Verify that the program exists; nothing is run.
@@ -74,13 +63,10 @@ class CommandClient:
                 f"'{self._name}' names a program that is not found: {self._argv[0]}; install it or give its path"
             )
 
-    async def aclose(self) -> None:
-        """Nothing to close: every run ends with its query."""
-
     async def _run(self, prompt: bytes) -> str:
         await self.check()
         process = await asyncio.create_subprocess_exec(
-            *self._argv,
+            *(self._confinement.wrap(self._argv) if self._confinement else self._argv),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -123,7 +109,7 @@ class CommandClient:
 
 def _finish(said: printed.Printed) -> Finish:
     if said.error or not said.text.strip():
-        # It was paid for, so it must be an answer: a failed attempt is taken as free.
+        # A failed attempt counts as free, and this one was paid for.
         return Finish.REFUSED
     return Finish.LENGTH if said.cut_off else Finish.STOP
 
@@ -147,7 +133,7 @@ async def _read(pipe: asyncio.StreamReader | None) -> str:
 
 
 async def _kill(process: asyncio.subprocess.Process) -> None:
-    # What the program left running goes with it.
+    # The whole group, so that nothing which the program started is left running.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()

@@ -1,46 +1,25 @@
-"""The names of models, `--llm NAME`, and who stands behind each.
+"""The names of models, `--llm NAME`, and which client speaks for each.
 
-Knows the grammar of names and which client speaks for which form. Does not know any protocol, and imports a
-client only when it is asked for, so that a run without an LLM needs no LLM package.
+Knows the grammar of names; the providers among them come from `vendors`. Does not know any
+protocol. A client is imported when it is asked for, so a run without a model needs no LLM package.
 """
 
-from __future__ import annotations
-
 import shlex
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from enum import StrEnum
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
 
-from pike.core.config import LlmConfig
 from pike.core.errors import UserError
+from pike.core.settings.config import NONE, LlmConfig
+from pike.llm import vendors
 from pike.llm.client import Client
 
-
-class Kind(StrEnum):
-    """The forms of a name, by their prefix."""
-
-    OPENAI = "openai"
-    ANTHROPIC = "anthropic"
-    GOOGLE = "google"
-    OPENROUTER = "openrouter"
-    COMMAND = "command"
-    REPLAY = "replay"
-    SCRIPTED = "scripted"
-    BY_HAND = "by-hand"
-    NONE = "none"
-
-
-PROVIDERS = frozenset({Kind.OPENAI, Kind.ANTHROPIC, Kind.GOOGLE, Kind.OPENROUTER})
-"""The kinds that are asked over the network."""
-
-_BARE = frozenset({Kind.BY_HAND.value, Kind.NONE.value})
-"""The names without a target."""
-
-FORMS = (
-    "openai:MODEL, anthropic:MODEL, google:MODEL, openrouter:MODEL, openai:MODEL@http://HOST:PORT/v1 "
-    "(any OpenAI-compatible server), command:PROGRAM ARGS, replay:RUN, scripted:FILE, by-hand, none"
-)
-"""Every form of a name, for messages."""
+REPLAY = "replay:"
+"""How names begin that repeat a recorded run."""
+EXTERNAL = "by-hand"
+"""The name for answers from outside the process; journals hold this word."""
+_OWN_SERVER = "openai:MODEL@http://HOST:PORT/v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +27,12 @@ class ModelName:
     """A name taken apart.
 
     Attributes:
-        kind: the form.
-        target: the model, command line, run or file; empty for `none` and `by-hand`.
-        url: the base address of an OpenAI-compatible server, empty for a provider's own.
+        prefix: the form: a provider's prefix, `command`, `scripted`, `replay`, `by-hand` or `none`.
+        target: the model, command line, file or run; empty for `none` and `by-hand`.
+        url: the address of an OpenAI-compatible server, empty for a provider's own.
     """
 
-    kind: Kind
+    prefix: str
     target: str = ""
     url: str = ""
 
@@ -61,7 +40,88 @@ class ModelName:
     def text(self) -> str:
         """The name in its canonical form."""
         address = f"@{self.url}" if self.url else ""
-        return f"{self.kind.value}:{self.target}{address}" if self.target else self.kind.value
+        return f"{self.prefix}:{self.target}{address}" if self.target else self.prefix
+
+    @property
+    def asks_provider(self) -> bool:
+        """Whether it is asked over the network."""
+        return any(vendor.prefix == self.prefix for vendor in vendors.VENDORS)
+
+    @property
+    def on_this_machine(self) -> bool:
+        """Whether its server runs here, so that it may use the processor that candidates are timed
+        on."""
+        address = _address_of(self.url)
+        return address.is_loopback if address else _host(self.url) == "localhost"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether its server is here or in a private network, so that nothing is charged."""
+        address = _address_of(self.url)
+        return self.on_this_machine or (address.is_private if address else _host(self.url).endswith(".local"))
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).hostname or ""
+
+
+def _address_of(url: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(_host(url))
+    except ValueError:
+        return None
+
+
+def _command(name: ModelName, config: LlmConfig) -> Client:
+    from pike.llm.command import CommandClient
+
+    return CommandClient(name.text, _words(name.target), config.timeout_seconds)
+
+
+def _scripted(name: ModelName, _: LlmConfig) -> Client:
+    from pike.llm.scripted import ScriptedClient
+
+    return ScriptedClient.load(name.text, name.target)
+
+
+def _external(name: ModelName, _: LlmConfig) -> Client:
+    from pike.llm.given import ExternalClient
+
+    return ExternalClient(name.text)
+
+
+def _no_client(name: ModelName, _: LlmConfig) -> Client:
+    raise UserError(f"'{name.text}' asks no model; it can be the model of a whole run, not of one role")
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A form of a name that is no provider's: its prefix, how it is shown, and its client."""
+
+    prefix: str
+    target: str
+    connect: Callable[[ModelName, LlmConfig], Client]
+
+    @property
+    def shown(self) -> str:
+        return f"{self.prefix}:{self.target}" if self.target else self.prefix
+
+
+_FORMS = (
+    _Form("command", "PROGRAM ARGS", _command),
+    _Form("replay", "RUN", _no_client),
+    _Form("scripted", "FILE", _scripted),
+    _Form(EXTERNAL, "", _external),
+    _Form(NONE, "", _no_client),
+)
+"""Every form but the providers'. The engine itself runs recipes and reads the run to replay."""
+
+
+def forms() -> str:
+    """Every form of a name, for messages."""
+    providers = [f"{vendor.prefix}:MODEL" for vendor in vendors.VENDORS]
+    own = f"{_OWN_SERVER} (any OpenAI-compatible server)"
+    return ", ".join([*providers, own, *(form.shown for form in _FORMS)])
 
 
 def parse(name: str) -> ModelName:
@@ -71,54 +131,55 @@ def parse(name: str) -> ModelName:
         UserError: no form fits, or an address holds credentials (names are journalled).
     """
     text = name.strip()
-    if text in _BARE:
-        return ModelName(Kind(text))
+    bare = {form.prefix for form in _FORMS if not form.target}
+    if text in bare:
+        return ModelName(text)
     prefix, _, target = text.partition(":")
     target = target.strip()
-    known = {kind.value for kind in Kind} - _BARE
+    known = {vendor.prefix for vendor in vendors.VENDORS} | {form.prefix for form in _FORMS} - bare
     if prefix not in known or not target:
         shown = text if "@" not in text else text.partition("@")[0] + "@…"
-        raise UserError(f"'{shown}' names no model; the forms are {FORMS}")
-    kind = Kind(prefix)
-    if kind is Kind.COMMAND:
-        _command(target)
-        return ModelName(kind, target)
+        raise UserError(f"'{shown}' names no model; the forms are {forms()}")
+    if prefix == "command":
+        _words(target)
     model, at, url = target.partition("@http")
-    if kind is not Kind.OPENAI or not at:
-        return ModelName(kind, target)
-    return ModelName(kind, model.strip(), _address(model.strip(), f"http{url}"))
+    if prefix != "openai" or not at:
+        return ModelName(prefix, target)
+    return ModelName(prefix, model.strip(), _address(model.strip(), f"http{url}"))
 
 
 def connect(name: str, config: LlmConfig) -> Client:
-    """The client that speaks for `name`; nothing is sent and no key is needed until `check` or `complete`.
-
-    `none` and `replay:` have no client here: the engine runs recipes for the one and reads a journal for the
-    other (`pike.llm.replay.ReplayClient`); it calls `parse` first and asks here only for the rest.
+    """The client that speaks for `name`; nothing is sent and no key is needed until it is asked.
 
     Raises:
-        UserError: the name has no known form, or its file or program does not exist.
+        UserError: the name has no known form, asks no model, or its file does not exist.
     """
     parsed = parse(name)
-    if parsed.kind in PROVIDERS:
-        from pike.llm.provider import ProviderClient
+    for vendor in vendors.VENDORS:
+        if vendor.prefix == parsed.prefix:
+            from pike.llm.provider import Endpoint, ProviderClient
 
-        return ProviderClient(parsed, config.timeout_seconds)
-    if parsed.kind is Kind.COMMAND:
-        from pike.llm.command import CommandClient
-
-        return CommandClient(parsed.text, _command(parsed.target), config.timeout_seconds)
-    if parsed.kind is Kind.SCRIPTED:
-        from pike.llm.scripted import ScriptedClient
-
-        return ScriptedClient.load(parsed.text, parsed.target)
-    if parsed.kind is Kind.BY_HAND:
-        from pike.llm.hand import HandClient
-
-        return HandClient()
-    raise UserError(f"'{parsed.text}' asks no model; it can be the model of a whole run, not of one role")
+            endpoint = Endpoint.of(parsed.text, vendor, parsed.target, parsed.url, free=parsed.is_local)
+            return ProviderClient(endpoint, config.timeout_seconds)
+    (form,) = (form for form in _FORMS if form.prefix == parsed.prefix)
+    return form.connect(parsed, config)
 
 
-def _command(line: str) -> tuple[str, ...]:
+def require_keys(names: Iterable[str]) -> None:
+    """Check that the environment has the key of each model that needs one; nothing is sent.
+
+    Raises:
+        UserError: one is missing.
+    """
+    from pike.llm.provider import Endpoint
+
+    for parsed in map(parse, names):
+        for vendor in vendors.VENDORS:
+            if vendor.prefix == parsed.prefix:
+                Endpoint.of(parsed.text, vendor, parsed.target, parsed.url).key()
+
+
+def _words(line: str) -> tuple[str, ...]:
     try:
         words = tuple(shlex.split(line))
     except ValueError as error:
@@ -131,7 +192,7 @@ def _command(line: str) -> tuple[str, ...]:
 def _address(model: str, url: str) -> str:
     parts = urlsplit(url)
     if not model or parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UserError("An OpenAI-compatible server is named openai:MODEL@http://HOST:PORT/v1")
+        raise UserError(f"An OpenAI-compatible server is named {_OWN_SERVER}")
     if parts.username or parts.password or parts.query or parts.fragment:
         raise UserError(
             f"The address of 'openai:{model}' holds more than host and path, which would be written to the journal; "

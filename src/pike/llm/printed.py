@@ -1,21 +1,17 @@
-"""What a print-mode coding agent printed, taken apart: the answer, and what it says that the answer cost.
+"""The output of a coding agent in print mode, taken apart: the answer, and its stated cost.
 
-Knows plain text and the JSON of the common ones, by the fields that each documents or prints. Does not run anything and
-guesses nothing: money and tokens that are not said stay unknown.
+Knows plain text and the JSON of common agents, by the fields that each documents or prints. Does
+not run anything and guesses nothing: money and tokens that are not stated stay unknown.
 
-Read are one JSON object, a list of events, or one event a line:
+The JSON is one object, a list of events, or one event a line. Three forms are known:
 
-- `result`, `total_cost_usd`, `usage` (`input_tokens`, `cache_creation_input_tokens`, `cache_read_input_tokens`,
-  `output_tokens`), `modelUsage`, `is_error` (`claude -p --output-format json` or `stream-json`);
-- events `item.completed` with an `agent_message`, `turn.completed` with the session's `usage` so far (`input_tokens`
-  with the cached ones, `output_tokens`, `reasoning_output_tokens`), `turn.failed` (`codex exec --json`);
-- `response`, `stats.models.*.tokens` (`prompt`, `candidates`, `thoughts`, `tool`), `error`
-  (`gemini --output-format json`).
-
-Any other program may print the first of these: `{"result": "...", "total_cost_usd": 0.12}`.
+- `claude -p --output-format json` or `stream-json`: `result`, `total_cost_usd`, `usage`,
+  `modelUsage` and `is_error`. Any other program may print this form: `{"result": "...",
+  "total_cost_usd": 0.12}`.
+- `codex exec --json`: events `item.completed` with an `agent_message`, `turn.completed` with the
+  session's `usage` so far, and `turn.failed`.
+- `gemini --output-format json`: `response`, `stats.models.*.tokens` and `error`.
 """
-
-from __future__ import annotations
 
 import json
 from dataclasses import dataclass
@@ -29,16 +25,16 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """An answer as it was printed.
+    """An answer as a program printed it.
 
     Attributes:
         text: the answer.
         error: what went wrong, where the program says so.
-        model: who answered, empty where it is not said.
-        input_tokens: 0 where not said.
-        output_tokens: thinking included, 0 where not said.
+        model: which model answered, empty where not stated.
+        input_tokens: 0 where not stated.
+        output_tokens: thinking included, 0 where not stated.
         thinking_tokens: the part of them that was thinking.
-        usd: None where not said.
+        usd: None where not stated.
         cut_off: the output limit ended the answer.
     """
 
@@ -53,7 +49,7 @@ class Printed:
 
 
 def read(output: str) -> Printed:
-    """The answer in what a program printed; text that is no report of a known form is the answer itself."""
+    """The answer in a program's output; text in no known form is the answer itself."""
     rows = _rows(output)
     for form in (_result, _events, _response):
         found = form(rows)
@@ -63,7 +59,7 @@ def read(output: str) -> Printed:
 
 
 def _rows(output: str) -> list[Row]:
-    """The JSON objects in an output that holds nothing else, empty for any other."""
+    """The JSON objects of an output that holds nothing else, else empty."""
     if not output.startswith(("{", "[")):
         return []
     try:

@@ -1,10 +1,8 @@
-"""Attempts of one query, with exponential back-off, full jitter and the provider's own wish honoured.
+"""Attempts of one query, with exponential back-off, full jitter and respect for `Retry-After`.
 
-Knows when another attempt makes sense, how long to wait and that the ledger hears of every attempt. Does not know
-what a call costs or who asks.
+Knows when another attempt makes sense, how long to wait, and that the ledger hears of every
+attempt. Does not know the cost of a call.
 """
-
-from __future__ import annotations
 
 import asyncio
 import random
@@ -17,7 +15,7 @@ from pike.llm.client import CallWatcher, Client
 BASE_SECONDS = 1.0
 """Upper end of the first pause."""
 CAP_SECONDS = 60.0
-"""Upper end of every pause that we choose."""
+"""Upper end of every pause without a wish of the provider."""
 RETRY_AFTER_CAP_SECONDS = 300.0
 """The longest pause that a provider can ask for; rate windows are minutes, more means a quota."""
 
@@ -27,9 +25,10 @@ Sleep = Callable[[float], Awaitable[None]]
 def pause_seconds(error: ProviderError, attempt: int, rng: random.Random) -> float:
     """How long to wait after attempt number `attempt` (from 1) failed with `error`.
 
-    Without a wish of the provider: uniform in [0, min(60, 2**(attempt - 1))], "full jitter" (M. Brooker, AWS
-    Architecture Blog, 2015), which spreads many callers best. With one: that long, at most 300 seconds, plus
-    up to a second of jitter so that callers told the same do not return at once; 0 means at once.
+    Without a wish of the provider: uniform in [0, min(60, 2**(attempt - 1))]. This is "full
+    jitter" (M. Brooker, AWS Architecture Blog, 2015), which spreads many callers best. With a
+    wish: that long, at most 300 seconds, plus up to a second of jitter, so that callers do not
+    return together. A wish of 0 means at once.
     """
     wish = error.retry_after_seconds
     if wish is None:
@@ -51,12 +50,8 @@ async def complete_with_retries(
     """Answer a query, trying again on transient failures.
 
     Args:
-        client: who is asked.
-        query: the question.
         watcher: told of every attempt before it is sent and after it ended.
         max_attempts: attempts in all, the first included; less than 1 counts as 1.
-        rng: the jitter.
-        sleep: how to wait, in seconds.
 
     Raises:
         ProviderError: the last failure, when it was not transient or no attempt was left.

@@ -1,10 +1,8 @@
 """How many tokens a text has, without a tokenizer.
 
-Knows two rules of thumb over characters and bytes. Does not know any model's tokenizer: every figure that a
-provider reports replaces these.
+Knows two rules of thumb over characters and bytes. Does not know any model's tokenizer: figures
+that a provider reports replace these.
 """
-
-from __future__ import annotations
 
 CHARACTERS_PER_TOKEN = 4
 """English prose has 4 to 5 characters a token, Python and CUDA source 3 to 4."""
@@ -20,6 +18,6 @@ def approximate_tokens(text: str) -> int:
 
 
 def most_tokens(*texts: str) -> int:
-    """A count that the prompt tokens of one call with these texts will not exceed, for reserving money."""
+    """An upper bound of the prompt tokens of one call with these texts, for reserving money."""
     size = sum(len(text.encode("utf-8", "replace")) for text in texts)
     return -(-size // BYTES_PER_TOKEN_AT_LEAST) + MESSAGE_TOKENS

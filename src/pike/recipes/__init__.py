@@ -1,8 +1,8 @@
 """Candidates without an LLM: composable, readable rewrites."""
 
-from pike.recipes.agent import RecipeAgent
-from pike.recipes.compose import compose
-from pike.recipes.recipe import Recipe, Stage
+from pike.recipes.framework.recipe import Recipe, RecipeStage
 from pike.recipes.registry import RECIPES
+from pike.recipes.search.agent import RecipeAgent
+from pike.recipes.search.proposals import compose
 
-__all__ = ["RECIPES", "Recipe", "RecipeAgent", "Stage", "compose"]
+__all__ = ["RECIPES", "Recipe", "RecipeAgent", "RecipeStage", "compose"]

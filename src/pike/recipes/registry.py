@@ -1,51 +1,44 @@
 """Every recipe, listed once.
 
-Knows their order, which only breaks ties of stage; foundations come first. A new recipe is one file beside this one
-and one line here.
+Knows their order, which only breaks ties of stage; foundations come first. A new recipe is one file
+beside this one and one line here.
 """
 
 from __future__ import annotations
 
-from pike.recipes import (
-    autocast_bf16,
-    autocast_half,
-    bf16,
-    channels_last,
-    compile_default,
-    compiled_blocks,
-    compiled_graph,
-    cuda_graph,
+from pike.recipes.framework.recipe import Recipe
+from pike.recipes.kernel_recipes import (
     float32_attention,
-    fold_batch_norm,
-    fold_constants,
-    freeze,
-    full_float32,
-    fuse_linears,
-    grouped_products,
-    half,
-    inductor,
-    max_autotune,
-    measured_kernels,
-    merge_convs,
     narrow_convs,
-    narrow_linears,
     one_kernel,
-    pool_first,
-    prefix_attention,
-    real_rotations,
-    reduce_overhead,
     relu_attention,
     routed_experts,
     scan,
-    sdpa,
-    split_products,
-    tf32,
+    winograd,
+)
+from pike.recipes.layout import channels_last, fold_constants, narrow_linears, whole_recurrences
+from pike.recipes.lowering import (
+    compiled_blocks,
+    compiled_graph,
+    cuda_graph,
+    freeze,
+    inductor,
+    measured_kernels,
+    torch_compile,
     trace_frozen,
     tuned_kernels,
-    winograd2,
-    winograd4,
 )
-from pike.recipes.recipe import Recipe
+from pike.recipes.precision import autocast, full_float32, sixteen_bits, split_products, tf32
+from pike.recipes.rewrites import (
+    fold_batch_norm,
+    fuse_linears,
+    grouped_products,
+    merge_convs,
+    pool_first,
+    prefix_attention,
+    real_rotations,
+    sdpa,
+)
 
 RECIPES: tuple[Recipe, ...] = (
     routed_experts.RECIPE,
@@ -54,8 +47,8 @@ RECIPES: tuple[Recipe, ...] = (
     merge_convs.RECIPE,
     grouped_products.RECIPE,
     narrow_convs.RECIPE,
-    winograd2.RECIPE,
-    winograd4.RECIPE,
+    winograd.WINOGRAD2_RECIPE,
+    winograd.WINOGRAD4_RECIPE,
     sdpa.RECIPE,
     prefix_attention.RECIPE,
     float32_attention.RECIPE,
@@ -63,20 +56,21 @@ RECIPES: tuple[Recipe, ...] = (
     real_rotations.RECIPE,
     scan.RECIPE,
     fuse_linears.RECIPE,
-    half.RECIPE,
-    bf16.RECIPE,
-    autocast_half.RECIPE,
-    autocast_bf16.RECIPE,
+    sixteen_bits.HALF_RECIPE,
+    sixteen_bits.BF16_RECIPE,
+    autocast.AUTOCAST_HALF_RECIPE,
+    autocast.AUTOCAST_BF16_RECIPE,
     split_products.RECIPE,
     fold_constants.RECIPE,
     channels_last.RECIPE,
     narrow_linears.RECIPE,
-    compile_default.RECIPE,
+    whole_recurrences.RECIPE,
+    torch_compile.COMPILE_RECIPE,
     inductor.RECIPE,
-    reduce_overhead.RECIPE,
+    torch_compile.REDUCE_OVERHEAD_RECIPE,
     compiled_graph.RECIPE,
     compiled_blocks.RECIPE,
-    max_autotune.RECIPE,
+    torch_compile.MAX_AUTOTUNE_RECIPE,
     trace_frozen.RECIPE,
     cuda_graph.RECIPE,
     one_kernel.RECIPE,

@@ -1,61 +1,63 @@
-"""Options to parts: which class stands behind which word.
+"""From options to parts: the library and the selection that a search uses.
 
-Knows every library and selection by its option value. Does not know what they do.
+Knows which class carries out which option. Does not know what the classes do.
 """
 
-from __future__ import annotations
-
-from dataclasses import replace
-
 from pike.core.rng import stream
-from pike.search.choices import InspirationKind, LibraryKind, SelectionKind
-from pike.search.deferring import Deferring
-from pike.search.evolution import EvolutionLibrary, Ratios
-from pike.search.family import Family
-from pike.search.greedy import EpsilonGreedy
-from pike.search.options import Options
+from pike.search.evolution import EvolutionLibrary
+from pike.search.options.library import Islands, Memory, Pool
+from pike.search.options.prompting import Drawn
+from pike.search.options.repair import Deferred
+from pike.search.options.search import SearchOptions
+from pike.search.options.selection import ByRatio, EpsilonGreedy, Latest, TopK, Weighted
 from pike.search.parts import Library, Selection
-from pike.search.pool import Everything, Pool
-from pike.search.selection import Drawn, Last, Original, TopK, Weighted
+from pike.search.pool import SolutionPool
+from pike.search.selection.chain import LatestSelection
+from pike.search.selection.deferred import DeferredRepairs
+from pike.search.selection.epsilon_greedy import EpsilonGreedySelection
+from pike.search.selection.original import DrawnSelection, OriginalSelection
+from pike.search.selection.top_k import TopKSelection, WeightedSelection
+from pike.search.tree import CandidateTree
 
 
-def make_library(options: Options, run_seed: int) -> Library:
-    """What remembers solutions. A library that needs an extra is imported here, when it is chosen.
-
-    Raises:
-        UserError: it needs an extra that is not installed.
-    """
-    if options.library is LibraryKind.EVOLUTION:
-        return _evolution(options, run_seed)
-    if options.library is LibraryKind.TREE:
-        return Everything(options, run_seed)
-    return Pool(options, run_seed)
-
-
-def _evolution(options: Options, run_seed: int) -> EvolutionLibrary:
-    """OpenEvolve's database; where nobody shows inspirations, it draws none."""
-    population = options.evolution
-    if options.inspiration is not InspirationKind.LIBRARY:
-        population = replace(population, top=0, inspirations=0)
-    ratios = Ratios(options.exploration, options.exploitation)
-    return EvolutionLibrary(population, ratios, stream(run_seed, "evolution"))
+def make_library(options: SearchOptions, run_seed: int) -> Library:
+    """The library of a search."""
+    library, shown = options.library, options.inspiration
+    drawn = shown if isinstance(shown, Drawn) else Drawn(0, 0)
+    ratio = _ratio(options)
+    if isinstance(library, Islands):
+        return EvolutionLibrary(library, ratio, drawn, stream(run_seed, "evolution"))
+    # The tree itself is always kept: as a library it is a pool that forgets nothing.
+    pool = library if isinstance(library, Pool) else Pool(Memory.RUN)
+    return SolutionPool(pool, ratio, drawn.top, run_seed)
 
 
-def make_selection(options: Options, library: Library, family: Family, run_seed: int) -> Selection:
-    """What chooses moves, deferred repairs included."""
-    kind = options.selection
-    if kind is SelectionKind.EPSILON_GREEDY:
-        return EpsilonGreedy(options, library, family, run_seed)
-    if kind is SelectionKind.LAST:
-        return Last(options, family)
-    others: Selection = _selection(options, library, run_seed)
-    return Deferring(options, others, family) if options.later else others
+def _ratio(options: SearchOptions) -> ByRatio:
+    """How the library draws; for a selection that does not draw, only inspirations depend on it."""
+    selection = options.selection
+    if isinstance(selection, ByRatio):
+        return selection
+    return ByRatio(elites=selection.k if isinstance(selection, TopK | Weighted) else TopK().k)
 
 
-def _selection(options: Options, library: Library, run_seed: int) -> Selection:
-    kind = options.selection
-    if kind is SelectionKind.TOP_K:
-        return TopK(options, library)
-    if kind is SelectionKind.WEIGHTED:
-        return Weighted(options, library, run_seed)
-    return Drawn(options, library) if kind is SelectionKind.RATIO else Original(options)
+def make_selection(options: SearchOptions, library: Library, tree: CandidateTree, run_seed: int) -> Selection:
+    """The selection of a search, with the moves of its deferred repairs."""
+    selection = _selection(options, library, tree, run_seed)
+    if isinstance(options.repair, Deferred):
+        return DeferredRepairs(options.repair, selection, tree, forgets=options.forgets)
+    return selection
+
+
+def _selection(options: SearchOptions, library: Library, tree: CandidateTree, run_seed: int) -> Selection:
+    chosen, cost = options.selection, options.roles.queries
+    if isinstance(chosen, TopK):
+        return TopKSelection(options, chosen, library)
+    if isinstance(chosen, Weighted):
+        return WeightedSelection(options, chosen, library, run_seed)
+    if isinstance(chosen, ByRatio):
+        return DrawnSelection(cost, library)
+    if isinstance(chosen, EpsilonGreedy):
+        return EpsilonGreedySelection(options, chosen, library, tree, run_seed)
+    if isinstance(chosen, Latest):
+        return LatestSelection(options, chosen, tree)
+    return OriginalSelection(cost)

@@ -1,30 +1,31 @@
-"""Several models for one role: which of them is asked next, by what each brought for its money.
+"""Several models for one role: which of them is asked next, by what each earned for its cost.
 
-Knows names of models, what their steps cost and what became of them. Does not know providers, prices or prompts, nor
-the strategy that it wraps. Each role that has several models is a bandit of its own with an upper confidence bound on
-reward per dollar (a budgeted bandit; compare KUBE, arXiv 1204.1909): the mean reward plus what may still be
-hoped for, over the mean cost. A role that repairs earns 1 for a repair, and is asked apart for first and for later
-attempts, as what is left by then is harder. Every other role earns the logarithm of the speedup over the seed. The
-cost of repairs is charged to whoever wrote the failing program, and a repaired program still earns for its writer; a
-plan earns what the program written from it does. Where the price of a model is unknown, all models of its role are
-compared per query.
+Knows names of models, the cost of their steps and the outcomes. Does not know providers, prices or
+prompts, nor the strategy that it wraps. Each role with several models is a bandit of its own, with
+an upper confidence bound on reward per dollar (a budgeted bandit; compare KUBE, arXiv 1204.1909):
+the mean reward plus the hope for more, over the mean cost.
+
+- A role that repairs earns 1 for a repair. First and later attempts are separate bandits, because
+  the failures that remain are harder.
+- Every other role earns the logarithm of the speedup over the seed.
+- The model that wrote a failing program pays for its repairs, and earns from the repaired program.
+- A model that plans earns from the program that was written from its plan.
+- Where the price of a model is unknown, all models of its role are compared per query.
 """
-
-from __future__ import annotations
 
 import math
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from pike.core.evaluation import Evaluation
 from pike.core.rng import stream
 from pike.core.step import ORIGINAL, Candidate, Outcome, Role, Step, Strategy
+from pike.core.verdict.evaluation import Evaluation
 
 HOPE = 0.25
-"""Weight of the confidence term; rewards are scaled to at most 1 by the largest seen in the role."""
+"""Weight of the confidence term; rewards are scaled to at most 1 in each role."""
 _LATER = 2
-"""From this attempt on a repair is a later one."""
+"""The first attempt at a repair that counts as a later one."""
 
 
 @dataclass(slots=True)
@@ -32,17 +33,14 @@ class Arm:
     """One model in one role.
 
     Attributes:
-        name: of the model.
         asked: steps asked, those in flight included.
-        told: steps whose outcome is known.
-        reward: sum of what they earned.
-        usd: sum of what they cost.
+        answered: steps whose outcome is known.
         unpriced: steps whose cost is unknown.
     """
 
     name: str
     asked: int = 0
-    told: int = 0
+    answered: int = 0
     reward: float = 0.0
     usd: float = 0.0
     unpriced: int = 0
@@ -57,7 +55,7 @@ class Bandit:
         self._largest = 0.0
 
     def choose(self) -> Arm:
-        """The model to ask next: each once in the order given, then the highest bound; ties by chance."""
+        """The model to ask next: each once in the order given, then the highest bound."""
         arm = next((arm for arm in self._arms if not arm.asked), None)
         if arm is None:
             bounds = self._bounds()
@@ -73,11 +71,11 @@ class Bandit:
 
     def _bounds(self) -> list[float]:
         total = sum(arm.asked for arm in self._arms)
-        priced = all(arm.told and not arm.unpriced and arm.usd > 0.0 for arm in self._arms)
+        priced = all(arm.answered and not arm.unpriced and arm.usd > 0.0 for arm in self._arms)
         scale = self._largest or 1.0
         return [
-            (arm.reward / scale / max(1, arm.told) + HOPE * math.sqrt(2.0 * math.log(total) / arm.asked))
-            / (arm.usd / arm.told if priced else 1.0)
+            (arm.reward / scale / max(1, arm.answered) + HOPE * math.sqrt(2.0 * math.log(total) / arm.asked))
+            / (arm.usd / arm.answered if priced else 1.0)
             for arm in self._arms
         ]
 
@@ -110,12 +108,12 @@ class OverModels:
         return self._strategy.done
 
     def admit(self, candidate: Candidate, evaluation: Evaluation) -> None:
-        """Hand a solution on, and remember its speed."""
+        """Pass a solution on, and remember its speed."""
         self._strategy.admit(candidate, evaluation)
         self._gains[candidate.id] = _gain(evaluation)
 
     def ask(self) -> Step | None:
-        """The wrapped strategy's next step, with a model where its role has several and none was chosen."""
+        """The wrapped strategy's next step, with a model if its role has several."""
         step = self._strategy.ask()
         if step is None:
             return None
@@ -127,12 +125,12 @@ class OverModels:
         return step
 
     def tell(self, outcome: Outcome) -> None:
-        """Hand an outcome on, and learn from it."""
+        """Pass an outcome on, and learn from it."""
         self._strategy.tell(outcome)
         step = self._steps.pop(outcome.step_id)
         pull = self._pulls.pop(outcome.step_id, None)
         if pull is not None:
-            pull.arm.told += 1
+            pull.arm.answered += 1
         self._learn(step, pull, outcome)
 
     def _bandit(self, step: Step) -> Bandit:
@@ -166,7 +164,7 @@ class OverModels:
             writer.bandit.earn(writer.arm, gained)
 
     def _payers(self, step: Step, pull: _Pull | None) -> tuple[_Pull, ...]:
-        """Whose account a step is on: who answers, then who wrote or planned what it repairs or carries out."""
+        """The models that pay for a step: its own, then the writer or planner of its material."""
         own = () if pull is None else (pull,)
         if step.failing is not None:
             return own + self._writers.get(step.failing, ())
@@ -175,13 +173,13 @@ class OverModels:
 
 
 def over_models(strategy: Strategy, arms: Mapping[Role, tuple[str, ...]], run_seed: int) -> Strategy:
-    """The strategy, with the models of roles that have several chosen by a bandit.
+    """The strategy, with a bandit that chooses the models of every role that has several.
 
     Args:
         strategy: any strategy that has not been asked yet.
-        arms: the names of each role's models, in the order in which they are tried first; a role with none or
-            one is left alone.
-        run_seed: only ties are decided by chance.
+        arms: the names of each role's models, in the order in which they are tried first. A role
+            with fewer than two is left alone.
+        run_seed: decides ties.
     """
     if all(len(names) < 2 for names in arms.values()):
         return strategy

@@ -1,22 +1,15 @@
-"""Run a strategy without an engine: for simulations, tests and benchmarks.
+"""Run a strategy without an engine, for tests, estimates and benchmarks.
 
-Knows how many steps may be in flight and which of them ends next, both given. Does not know agents, judges or
+Knows how many steps may be in flight and which of them ends next. Does not know agents, judges or
 journals: a function answers each step.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
 from pike.core.step import Outcome, Step, Strategy
 
 Call = Step | Outcome
-"""One thing that happened: a step was asked, or an outcome was told."""
-
-
-def first(_waiting: int) -> int:
-    """Pick the step that was asked first."""
-    return 0
+"""A step that was asked, or an outcome that was told."""
 
 
 def drive(
@@ -24,15 +17,16 @@ def drive(
     answer: Callable[[Step], Outcome],
     *,
     concurrency: int = 1,
-    pick: Callable[[int], int] = first,
+    pick: Callable[[int], int] = lambda _: 0,
 ) -> tuple[Call, ...]:
     """Ask and tell until the strategy is done.
 
     Args:
         strategy: what to run; it may have been run for a while already, with nothing in flight.
-        answer: what becomes of a step.
+        answer: gives the outcome of a step.
         concurrency: steps in flight at once.
-        pick: given how many steps are in flight, the index of the one whose outcome comes next, in order of asking.
+        pick: given the number of steps in flight, the index of the one that ends next, in order of
+            asking.
 
     Returns:
         Every step asked and every outcome told, in order.
@@ -55,7 +49,7 @@ def drive(
 
 
 def replay(strategy: Strategy, calls: Iterable[Call]) -> None:
-    """Bring a new strategy to where the one that `calls` come from stood.
+    """Bring a new strategy to the state of the one that `calls` come from.
 
     Raises:
         ValueError: it asks for another step than was recorded.

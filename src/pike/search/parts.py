@@ -1,9 +1,8 @@
-"""The parts that a search is put together from, as protocols, and the words between them.
+"""The parts that a search is put together from, as protocols, and the records between them.
 
-Knows what a library, a selection and the state machine (`composite`) say to each other. Does not know any of them.
+Knows what a library, a selection and the state machine (`composite`) tell each other. Does not know
+any of them.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Sequence
@@ -13,22 +12,27 @@ from typing import Protocol
 from pike.core.step import ORIGINAL
 
 OUTSIDE = -1
-"""The round of solutions that came from outside."""
+"""The round of solutions that were admitted from outside."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Node:
-    """A candidate whose verdict is in; nodes sort by speed, then by place, never by order of arrival.
+    """A candidate with its verdict.
+
+    Nodes sort by speed, then by round, sample and attempt, so their order does not depend on the
+    order in which verdicts arrive.
 
     Attributes:
-        ms: measured milliseconds of one call, infinite for a refused one.
-        round: the round it was found in, -1 for one from outside.
+        ms: measured milliseconds of one call, infinite for a refused candidate.
+        round: the round it was found in, `OUTSIDE` for an admitted one.
         sample: its sample in the round.
         attempt: the repair that made it, 0 for none.
         id: the candidate's id.
         parent: id of the seed it was made from.
         source: its file.
         island: the island it belongs to, 0 where a library has one.
+        under: id of its parent in the tree: its seed, or the refused candidate that it repairs.
+        plan: the plan it was written from, empty where there was none.
     """
 
     ms: float
@@ -39,6 +43,8 @@ class Node:
     parent: str = field(compare=False, default=ORIGINAL)
     source: str = field(compare=False, default="")
     island: int = field(compare=False, default=0)
+    under: str = field(compare=False, default=ORIGINAL)
+    plan: str = field(compare=False, default="")
 
     @property
     def valid(self) -> bool:
@@ -46,41 +52,29 @@ class Node:
         return math.isfinite(self.ms)
 
     @property
+    def has_code(self) -> bool:
+        """Whether it holds code that can be shown and repaired."""
+        return bool(self.source.strip())
+
+    @property
     def place(self) -> tuple[int, int, int]:
-        """Where it was found; no two candidates of a run share it."""
+        """Round, sample and attempt; no two candidates of a run share them."""
         return self.round, self.sample, self.attempt
 
     @property
     def branch(self) -> str:
-        """What `distinct` counts: the parent, or itself for a child of the original model."""
+        """The branch that `distinct` counts: its parent, or itself for a child of the original."""
         return self.id if self.parent == ORIGINAL else self.parent
 
 
 @dataclass(frozen=True, slots=True)
-class Kin:
-    """A node in the tree of a run.
-
-    Attributes:
-        node: the candidate and its time.
-        under: id of the node it hangs from: its seed, or the refused candidate that a deferred repair took up.
-        plan: the plan it was written from, empty where there was none.
-        has_code: whether it holds code that can be shown and repaired.
-    """
-
-    node: Node
-    under: str = ORIGINAL
-    plan: str = ""
-    has_code: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Draw:
-    """What a library gives for one new sample.
+class SeedDraw:
+    """A seed for one new sample.
 
     Attributes:
         seed: id of the candidate to improve.
         inspirations: ids of further candidates to show, in the order in which they are shown.
-        island: where a child of it belongs.
+        island: the island that a child of it joins.
     """
 
     seed: str = ORIGINAL
@@ -90,27 +84,28 @@ class Draw:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What a selection wants to be done next.
+    """The next thing that a selection wants to try.
 
     Attributes:
         draw: the seed of a new candidate, or of the candidate to repair.
         failing: for a deferred repair, the refused node to repair.
-        attempt: for a deferred repair, which one of its line, from 1.
+        attempt: for a deferred repair, its number among those that go back to one first candidate,
+            from 1.
     """
 
-    draw: Draw = Draw()
-    failing: Kin | None = None
+    draw: SeedDraw = SeedDraw()
+    failing: Node | None = None
     attempt: int = 0
 
     @property
     def under(self) -> str:
-        """Id of the node that what comes of it hangs from."""
-        return self.draw.seed if self.failing is None else self.failing.node.id
+        """Id of the node that a candidate of this move hangs from in the tree."""
+        return self.draw.seed if self.failing is None else self.failing.id
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """Where a search stands when moves are chosen.
+class SearchState:
+    """How far a search is when moves are chosen.
 
     Attributes:
         round: the round that begins; always 0 where there are none.
@@ -124,48 +119,38 @@ class Turn:
 
 
 class Library(Protocol):
-    """What a search remembers and which of it can be a seed; the original model is always known."""
+    """Remembers solutions and gives seeds; it always holds the original model."""
 
     def add(self, node: Node) -> None:
-        """Take a solution; refused ones are given too, and one of the id `ORIGINAL` tells the original's time."""
-        ...
+        """Take a candidate, valid or refused; the id `ORIGINAL` tells the original's time."""
 
-    def turn(self) -> None:
-        """A round has begun."""
-        ...
+    def begin_round(self) -> None:
+        """Note that a round has begun."""
 
     def holds(self, id: str) -> bool:
-        """Whether it remembers this candidate; one that it let go never comes back."""
-        ...
+        """Whether it remembers this candidate; a forgotten one never comes back."""
 
     def fastest(self, count: int) -> Sequence[Node]:
         """At most `count` remembered valid solutions, fastest first."""
-        ...
 
-    def draw(self) -> Draw:
-        """One seed by the library's own ratios of exploration, exploitation and chance, with its inspirations."""
-        ...
+    def draw(self) -> SeedDraw:
+        """One seed by the library's own ratios of exploration, exploitation and chance."""
 
 
 class Selection(Protocol):
-    """What to do next, as long as nobody says more: which solution to improve, or which refused one to repair."""
+    """Chooses the next moves: which solution to improve, or which refused candidate to repair."""
 
-    def choose(self, count: int, queries: int, turn: Turn) -> list[Move]:
-        """At most `count` moves that `queries` pay for; none where that has to wait for verdicts."""
-        ...
+    def choose(self, count: int, queries: int, state: SearchState) -> list[Move]:
+        """At most `count` moves that `queries` pay for; none if it must wait for verdicts."""
 
     def can_choose(self, queries: int) -> bool:
         """Whether `choose` would give a move if nothing were open."""
-        ...
 
-    def learn(self, kin: Kin) -> None:
-        """A node has joined the tree."""
-        ...
+    def learn(self, node: Node) -> None:
+        """Take a node that joined the tree."""
 
-    def closed(self, move: Move) -> None:
-        """Nothing more will come of a move."""
-        ...
+    def close(self, move: Move) -> None:
+        """Note that a move is over; its node was learnt before, if there is one."""
 
-    def turn(self) -> None:
-        """A round has begun: what memory is too short for is forgotten."""
-        ...
+    def begin_round(self) -> None:
+        """Note that a round has begun."""

@@ -1,32 +1,26 @@
-"""Libraries without a database: the pool of valid solutions, and the tree in which everything stays.
+"""The library without a database: a pool of valid solutions.
 
-Knows runtimes, sources and who is forgotten. Does not know queries, rounds in progress or repairs. What it gives
-depends on (milliseconds, round, sample, attempt), never on ids or order of arrival, so that it does not matter
-which of two concurrent evaluations ended first.
+Knows runtimes, sources and when a solution is forgotten. Does not know queries or repairs. Results
+depend on (milliseconds, round, sample, attempt), never on ids or the order of arrival.
 """
-
-from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 
 from pike.core.rng import stream
 from pike.core.step import ORIGINAL
-from pike.search.choices import Duplicates, Memory
-from pike.search.options import Options
-from pike.search.parts import Draw, Node
+from pike.search.options.library import Duplicates, Memory, Pool
+from pike.search.options.selection import ByRatio
+from pike.search.parts import Node, SeedDraw
 
 
-class Pool:
-    """Valid solutions by speed, as far as `memory`, `archive_size` and `duplicates` let them stay.
+class SolutionPool:
+    """Valid solutions by speed, as far as the options let them stay."""
 
-    Args:
-        options: the dials.
-        run_seed: what is drawn follows from it and from the number of draws before.
-    """
-
-    def __init__(self, options: Options, run_seed: int) -> None:
+    def __init__(self, options: Pool, ratio: ByRatio, shown: int, run_seed: int) -> None:
         self._options = options
+        self._ratio = ratio
+        self._shown = shown
         self._run_seed = run_seed
         self._nodes: list[Node] = []
         self._held: set[str] = set()
@@ -39,19 +33,19 @@ class Pool:
             return
         if self._options.duplicates is Duplicates.ONCE:
             source = node.source.strip()
-            twin = self._by_source.get(source)
-            if twin is not None and twin < node:
+            same = self._by_source.get(source)
+            if same is not None and same < node:
                 return
-            if twin is not None:
-                self._remove(twin)
+            if same is not None:
+                self._remove(same)
             self._by_source[source] = node
         insort(self._nodes, node)
         self._held.add(node.id)
-        if 0 < self._options.archive_size < len(self._nodes):
+        if 0 < self._options.size < len(self._nodes):
             self._remove(self._nodes[-1])
 
-    def turn(self) -> None:
-        """A round has begun: what was in the pool is forgotten where memory is short."""
+    def begin_round(self) -> None:
+        """Forget all solutions if memory is one round."""
         if self._options.memory is Memory.ROUND:
             self._nodes.clear()
             self._held.clear()
@@ -65,44 +59,29 @@ class Pool:
         """At most `count` solutions, fastest first."""
         return self._nodes[:count]
 
-    def draw(self) -> Draw:
-        """A seed from all (exploration), from the `top_k` fastest (exploitation), or from all and the original.
+    def draw(self) -> SeedDraw:
+        """A seed by exploration, by exploitation, or by chance from all and the original.
 
         Its inspirations are the fastest others.
         """
-        options = self._options
+        ratio, nodes = self._ratio, self._nodes
         rng = stream(self._run_seed, f"draw {self._draws}")
         self._draws += 1
-        if not self._nodes:
-            return Draw()
+        if not nodes:
+            return SeedDraw()
         kind = rng.random()
-        if kind < options.exploitation:
-            seed = rng.choice(self._nodes[: options.top_k]).id
-        elif kind < options.exploitation + options.exploration:
-            seed = rng.choice(self._nodes).id
+        if kind < ratio.exploitation:
+            seed = rng.choice(nodes[: ratio.elites]).id
+        elif kind < ratio.exploitation + ratio.exploration:
+            seed = rng.choice(nodes).id
         else:
-            place = rng.randrange(len(self._nodes) + 1)
-            seed = self._nodes[place].id if place < len(self._nodes) else ORIGINAL
-        others = (node.id for node in self._nodes[: options.shown + 1] if node.id != seed)
-        return Draw(seed, tuple(others)[: options.shown])
+            place = rng.randrange(len(nodes) + 1)
+            seed = nodes[place].id if place < len(nodes) else ORIGINAL
+        others = (node.id for node in nodes[: self._shown + 1] if node.id != seed)
+        return SeedDraw(seed, tuple(others)[: self._shown])
 
     def _remove(self, node: Node) -> None:
         del self._nodes[bisect_left(self._nodes, node)]
         self._held.discard(node.id)
         if self._options.duplicates is Duplicates.ONCE:
             self._by_source.pop(node.source.strip(), None)
-
-
-class Everything(Pool):
-    """The library of a tree search: nothing is ever forgotten, refused nodes included."""
-
-    def add(self, node: Node) -> None:
-        """Take any node; only valid ones can be drawn or be among the fastest."""
-        if node.id == ORIGINAL:
-            return
-        self._held.add(node.id)
-        if node.valid:
-            insort(self._nodes, node)
-
-    def turn(self) -> None:
-        """Nothing is forgotten."""

@@ -1,7 +1,7 @@
 """The verbs of PIKE for other programs: an MCP server for coding agents.
 
-Knows the protocol and who may speak it. Does not know how anything is done (`api`), and trusts what an agent sends no
-more than a model's answer (ADR 0010). Needs the extra `mcp`, which is loaded when a server is started and not before.
+Knows the protocol and who may speak it. Does not know how anything is done (`api`). What an agent
+sends is trusted as little as a model's answer (ADR 0010). Starting a server loads the extra `mcp`.
 """
 
 from pike.server.clients import CLIENTS, client_config

@@ -1,46 +1,35 @@
 """What to put into the configuration of a coding agent so that it starts or reaches this server.
 
-Knows the formats of the common clients, as their documentation had them in November 2026. Does not write any file and
-never writes a token: clients read it from the environment.
+Knows the formats of the common clients, as documented in November 2026. Does not write any file,
+and never prints a token: clients read it from the environment.
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
-from pike.core.config import nearest
 from pike.core.errors import UserError
+from pike.core.settings.merging import nearest
 from pike.server.serve import TOKEN_VARIABLE
 
 NAME = "pike"
 
 
-@dataclass(frozen=True, slots=True)
-class _Client:
-    """A client: where its configuration lives, and its text for a command (empty `url`) or an address."""
-
-    place: str
-    text: Callable[[Sequence[str], str], str]
-
-
 def client_config(client: str, command: Sequence[str], url: str = "") -> str:
-    """The lines for a client, with a first line that says where they go.
+    """Write the configuration of a client, with a first line that says where it goes.
 
     Args:
         client: one of `CLIENTS`.
         command: the program that serves on standard streams, with its arguments.
-        url: the address of a server that runs already, empty for `command`.
+        url: the address of a running server, empty for `command`.
 
     Raises:
         UserError: the client is not known, or cannot reach servers by address.
     """
     if client not in _KNOWN:
         raise UserError(f"There is no configuration for '{client}'{nearest(client, _KNOWN)}")
-    known = _KNOWN[client]
-    return f"{known.place}\n\n{known.text(command, url)}"
+    place, text = _KNOWN[client]
+    return f"{place}\n\n{text(command, url)}"
 
 
 def _json(table: str, command: Sequence[str], url: str, *, kind: bool, token: str) -> str:
@@ -85,12 +74,13 @@ def _codex(command: Sequence[str], url: str) -> str:
     return "\n".join([f"[mcp_servers.{NAME}]", *lines])
 
 
+# Where the configuration of each client lives, and its text for a command or an address.
 _KNOWN = {
-    "claude-code": _Client("Claude Code: in .mcp.json of the project", _claude_code),
-    "claude-desktop": _Client("Claude Desktop: in claude_desktop_config.json", _claude_desktop),
-    "cursor": _Client("Cursor: in .cursor/mcp.json of the project, or ~/.cursor/mcp.json", _cursor),
-    "vscode": _Client("Visual Studio Code: in .vscode/mcp.json of the workspace", _vscode),
-    "codex": _Client("Codex: in ~/.codex/config.toml", _codex),
+    "claude-code": ("Claude Code: in .mcp.json of the project", _claude_code),
+    "claude-desktop": ("Claude Desktop: in claude_desktop_config.json", _claude_desktop),
+    "cursor": ("Cursor: in .cursor/mcp.json of the project, or ~/.cursor/mcp.json", _cursor),
+    "vscode": ("Visual Studio Code: in .vscode/mcp.json of the workspace", _vscode),
+    "codex": ("Codex: in ~/.codex/config.toml", _codex),
 }
 CLIENTS = tuple(_KNOWN)
 """The clients that have a configuration here."""

@@ -1,7 +1,8 @@
 """The two transports of the MCP server: standard streams, and streamable HTTP behind a token.
 
-Knows addresses, tokens and how a server ends. Does not know any tool. HTTP means: whoever can reach the port could have
-files judged on this machine, so it listens on the loopback interface and asks for a bearer token unless told otherwise.
+Knows addresses, tokens and how a server ends. Does not know any tool. A caller of the HTTP port can
+have files judged on this machine. So the server listens on the loopback interface and asks for a
+bearer token, unless it is told otherwise.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pike.api.byhand import Desk
+from pike.api.external import ExternalRuns
 from pike.api.options import Options
 from pike.api.views import find_task
 from pike.core.errors import UserError
@@ -37,10 +38,10 @@ class Offer:
     """What a server offers.
 
     Attributes:
-        root: the folder of its runs.
-        tasks: the tasks of which runs may be begun, beside those of the installed suites.
-        options: the terms of runs that are begun here.
-        only: the one run that is offered, None for all under `root`.
+        root: the folder in which its runs begin.
+        tasks: the tasks that runs may begin with, beside those of the installed suites.
+        options: the terms of runs that begin here.
+        only: the one run that is offered, None for those that begin here.
     """
 
     root: Path
@@ -50,7 +51,7 @@ class Offer:
 
 
 def check_token(given: str | None, host: str, *, without: bool) -> str:
-    """The token that callers must show, empty for none.
+    """Choose the token that callers must show, empty for none.
 
     Args:
         given: the value of the environment variable, None or empty for a random token.
@@ -58,7 +59,7 @@ def check_token(given: str | None, host: str, *, without: bool) -> str:
         without: the user wants none.
 
     Raises:
-        UserError: none is wanted on an address that others can reach, or the given one is too short.
+        UserError: no token is wanted on an address that others can reach, or it is too short.
     """
     if without:
         if not _is_loopback(host):
@@ -69,7 +70,7 @@ def check_token(given: str | None, host: str, *, without: bool) -> str:
     return given or secrets.token_urlsafe(32)
 
 
-async def serve_stdio(offer: Offer, desk: Desk | None = None) -> None:
+async def serve_stdio(offer: Offer, external: ExternalRuns | None = None) -> None:
     """Serve on this process's standard streams until the client closes them.
 
     Moves that were begun are carried to their end.
@@ -77,16 +78,16 @@ async def serve_stdio(offer: Offer, desk: Desk | None = None) -> None:
     Raises:
         UserError: the extra `mcp` is missing, or there is nothing to offer.
     """
-    desk = desk or Desk()
-    server = _built(offer, desk)
+    external = external or ExternalRuns()
+    server = _built(offer, external)
     try:
         await server.run_stdio_async()
     finally:
-        await desk.aclose()
+        await external.aclose()
 
 
 async def serve_http(
-    offer: Offer, host: str, port: int, token: str, started: Callable[[str], None], desk: Desk | None = None
+    offer: Offer, host: str, port: int, token: str, started: Callable[[str], None], external: ExternalRuns | None = None
 ) -> None:
     """Serve on an address until the process is told to stop.
 
@@ -95,14 +96,15 @@ async def serve_http(
         host: an address of this machine.
         port: 0 for any free one.
         token: what callers must show, empty for nothing.
-        started: told the server's URL once it listens.
-        desk: where moves are made, None for a new one.
+        started: called with the server's URL once it listens.
+        external: makes the moves, None for a new one.
 
     Raises:
-        UserError: the extra `mcp` is missing, there is nothing to offer, or the address cannot be used.
+        UserError: the extra `mcp` is missing, there is nothing to offer, or the address cannot
+            be used.
     """
-    desk = desk or Desk()
-    server = _built(offer, desk)
+    external = external or ExternalRuns()
+    server = _built(offer, external)
     import uvicorn
 
     app: ASGIApp = server.streamable_http_app(streamable_http_path=PATH, host=host)
@@ -116,16 +118,11 @@ async def serve_http(
         await uvicorn.Server(config).serve(sockets=[listener])
     finally:
         listener.close()
-        await desk.aclose()
+        await external.aclose()
 
 
 class TokenGate:
-    """Lets requests pass that show the token; all others get 401 and reach nothing behind it.
-
-    Args:
-        app: what is behind it.
-        token: the token.
-    """
+    """Lets requests with the token pass; all others get 401 and reach nothing behind it."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
@@ -146,7 +143,7 @@ class TokenGate:
         return len(shown) == 1 and hmac.compare_digest(shown[0], self._expected)
 
 
-def _built(offer: Offer, desk: Desk) -> MCPServer[Any]:
+def _built(offer: Offer, external: ExternalRuns) -> MCPServer[Any]:
     try:
         from pike.server.tools import build
     except ModuleNotFoundError as error:
@@ -154,7 +151,7 @@ def _built(offer: Offer, desk: Desk) -> MCPServer[Any]:
             raise
         raise UserError(f"The MCP server needs {error.name}: pip install 'pike-torch[mcp]'") from None
     tasks = tuple(find_task(name) for name in offer.tasks)
-    return build(Runs(desk, offer.root, tasks, offer.options, offer.only))
+    return build(Runs(external, offer.root, tasks, offer.options, offer.only))
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,8 +1,8 @@
 """The tools of the MCP server: one function each, thin over the runs on offer.
 
-Knows names, arguments and descriptions that agents read. Does not know transports (`serve`) or how a run works. A
-mistake of the agent and a failure of the outside world become a tool error of one sentence; a bug stays a bug, which
-the SDK logs and does not show.
+Knows names, arguments and descriptions that agents read. Does not know transports (`serve`) or how
+a run works. A `PikeError` becomes a tool error of one sentence. A bug stays a bug: the SDK logs it
+and does not show it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 import pike
-from pike.api import byhand
+from pike.api import external
 from pike.api.views import Observer, Progress
 from pike.core.errors import PikeError, UserError
 from pike.core.query import Answer
@@ -36,7 +36,7 @@ T = TypeVar("T")
 INSTRUCTIONS = Path(__file__).with_name("instructions.md")
 """What an agent is told when it connects."""
 AUTHOR = "mcp"
-"""The author of candidates whose writer does not say who it is."""
+"""The author of candidates whose agent does not name itself."""
 
 Run = Annotated[str, Field(description="The name of a run; may be left out where there is only one.")]
 Source = Annotated[str, Field(description="A whole Python file with a class ModelNew: every import, nothing left out.")]
@@ -67,8 +67,8 @@ def build(runs: Runs) -> MCPServer:
     return server
 
 
-def _polite(call: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-    """`call` with failures that are nobody's bug as tool errors."""
+def _with_tool_errors(call: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    """`call`, raising a tool error in place of a `PikeError`."""
 
     @functools.wraps(call)
     async def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -81,12 +81,12 @@ def _polite(call: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
 
 
 class _Tools:
-    """The tools; their docstrings are what an agent reads."""
+    """The tools; agents read their docstrings."""
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
 
-    @_polite
+    @_with_tool_errors
     async def list_tasks(self) -> dict[str, Any]:
         """List the runs that you can work on and the tasks of which a run can be started."""
         rows = []
@@ -95,75 +95,82 @@ class _Tools:
             rows.append(views.run_row(name, summary))
         return {"runs": rows, "tasks": [views.task_row(task) for task in self._runs.tasks()]}
 
-    @_polite
+    @_with_tool_errors
     async def start_run(self, task: Annotated[str, Field(description="A task of list_tasks.")]) -> dict[str, Any]:
-        """Begin a run of a task. Its budget, device and tolerance are the server's; read_task says what they are."""
+        """Begin a run of a task.
+
+        Its budget, device and tolerance are the server's; read_task says what they are.
+        """
         return await self._task_of_run(await self._runs.begin(task))
 
-    @_polite
+    @_with_tool_errors
     async def read_task(
         self, run: Annotated[str, Field(description="The name of a run, or of a task that has no run yet.")] = ""
     ) -> dict[str, Any]:
-        """Read a task: model, device, what a file must look like, how it is judged, the best candidates so far."""
+        """Read a task: model, device, the form of a file, how it is judged, the best so far."""
         if run and run not in self._runs.names() and self._runs.can_begin:
             task = self._runs.task(run)
             return {**views.task_row(task), "source": task.source, "next": "start_run begins a run of this task"}
         return await self._task_of_run(run)
 
-    @_polite
+    @_with_tool_errors
     async def read_candidate(
         self, candidate: Annotated[str, Field(description="Its id, for example c3.")], run: Run = ""
     ) -> dict[str, Any]:
-        """Read a candidate of a run: its file, its verdict with diagnostics, its profile if it has one."""
+        """Read a candidate of a run: its file, its verdict with diagnostics, its profile if any."""
         _, summary = await self._runs.summary(run)
         entrant = summary.entrant(candidate)
         if entrant is None:
             raise UserError(f"There is no candidate {candidate!r} in this run: lineage lists them")
         return views.candidate(entrant)
 
-    @_polite
+    @_with_tool_errors
     async def lineage(self, run: Run = "") -> dict[str, Any]:
         """List every candidate of a run with its parent and its verdict, in order of appearance."""
         _, summary = await self._runs.summary(run)
         return {"candidates": [views.candidate_row(entrant) for entrant in summary.entrants]}
 
-    @_polite
+    @_with_tool_errors
     async def budget(self, run: Run = "") -> dict[str, Any]:
         """Say what a run has spent and what is left of its budget."""
-        return views.budget(await asyncio.to_thread(byhand.standing, self._runs.folder(run)))
+        return views.budget(await asyncio.to_thread(external.status, self._runs.folder(run)))
 
-    @_polite
+    @_with_tool_errors
     async def evaluate(
         self, source: Source, ctx: Context, run: Run = "", parent: Parent = "", author: Author = "", usd: Usd = None
     ) -> dict[str, Any]:
-        """Judge a candidate: is it right, how fast is it, what is wrong with it, where does its time go.
+        """Judge a candidate: is it right, how fast is it, what is wrong with it, where does its
+        time go.
 
         Uses one query of the budget, unless the run has judged this very file before.
         """
-        answer = replace(byhand.as_answer(source), parent=parent, model=author or AUTHOR, usd=usd)
+        answer = replace(external.as_answer(source), parent=parent, model=author or AUTHOR, usd=usd)
         return await self._tell(ctx, run, answer, profile=True)
 
-    @_polite
+    @_with_tool_errors
     async def submit(
         self, source: Source, ctx: Context, run: Run = "", parent: Parent = "", author: Author = "", usd: Usd = None
     ) -> dict[str, Any]:
         """Hand a candidate in. Judged and counted like evaluate, but quicker: without a profile."""
-        answer = replace(byhand.as_answer(source), parent=parent, model=author or AUTHOR, usd=usd)
+        answer = replace(external.as_answer(source), parent=parent, model=author or AUTHOR, usd=usd)
         return await self._tell(ctx, run, answer)
 
-    @_polite
+    @_with_tool_errors
     async def next_prompt(self, run: Run = "", step: StepId = None) -> dict[str, Any]:
-        """Ask what a run's strategy wants next (only needed for strategies other than agent). Uses one query."""
-        question = await self._runs.desk.ask(self._runs.folder(run), step)
+        """Ask what a run's strategy wants next (only needed for strategies other than agent).
+
+        Uses one query.
+        """
+        question = await self._runs.external.ask(self._runs.folder(run), step)
         return {
             "step": question.step.id,
             "role": question.step.role.value,
             "system": question.system,
             "prompt": question.prompt,
-            "budget": views.budget(question.standing),
+            "budget": views.budget(question.status),
         }
 
-    @_polite
+    @_with_tool_errors
     async def answer_prompt(
         self,
         text: Annotated[str, Field(description="The answer, in the form that the prompt asks for.")],
@@ -176,18 +183,21 @@ class _Tools:
         """Answer a prompt of next_prompt. A candidate in the answer is judged at once."""
         return await self._tell(ctx, run, Answer(text, model=author or AUTHOR, usd=usd), step=step)
 
-    @_polite
+    @_with_tool_errors
     async def finish_run(self, run: Run = "") -> dict[str, Any]:
-        """End a run before its budget is spent: the best candidates are measured again, and that is the result."""
+        """End a run before its budget is spent.
+
+        The best candidates are measured again, and that is the result.
+        """
         folder = self._runs.folder(run)
-        await self._runs.desk.finish(folder)
-        return views.budget(await asyncio.to_thread(byhand.standing, folder))
+        await self._runs.external.finish(folder)
+        return views.budget(await asyncio.to_thread(external.status, folder))
 
     async def _tell(
         self, ctx: Context, run: str, answer: Answer, *, step: int | None = None, profile: bool = False
     ) -> dict[str, Any]:
         folder = self._runs.folder(run)
-        told = await self._runs.desk.tell(folder, answer, step=step, profile=profile, observer=_reporter(ctx))
+        told = await self._runs.external.tell(folder, answer, step=step, profile=profile, observer=_reporter(ctx))
         return views.reply(told)
 
     async def _task_of_run(self, run: str) -> dict[str, Any]:
@@ -196,14 +206,14 @@ class _Tools:
             "run": folder.name,
             **views.task_row(summary.task),
             **views.terms(summary),
-            "brief": await asyncio.to_thread(byhand.brief, folder),
+            "brief": await asyncio.to_thread(external.brief, folder),
             "best": views.best_rows(summary),
-            "budget": views.budget(await asyncio.to_thread(byhand.standing, folder)),
+            "budget": views.budget(await asyncio.to_thread(external.status, folder)),
         }
 
 
 def _reporter(ctx: Context) -> Observer:
-    """Tells the caller what is being done to its candidate, as far as it listens."""
+    """Report to the caller what is being done to its candidate, if it listens."""
     reports: set[asyncio.Task[None]] = set()
     said = ""
 

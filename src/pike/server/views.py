@@ -1,15 +1,13 @@
-"""What an agent is told, as JSON-ready mappings.
+"""The answers of the tools, as JSON-ready mappings.
 
-Knows which facts of a run an agent needs to decide. Does not know where they come from (`api`) or how they are sent
-(`tools`). What a candidate may have written stays in fields of its own (`source`, `log`, names in a profile).
+Knows which facts of a run an agent needs to decide. Does not know where they come from (`api`) or
+how they are sent (`tools`). Texts that a candidate may have written stay in fields of their own.
 """
-
-from __future__ import annotations
 
 from typing import Any
 
-from pike.api.byhand import Reply, Standing
-from pike.api.views import Entrant, RunSummary
+from pike.api.external import ExternalStatus, MoveReply
+from pike.api.views import ReportedCandidate, RunSummary
 from pike.core.task import Task
 
 BEST = 5
@@ -46,7 +44,7 @@ def terms(summary: RunSummary) -> dict[str, Any]:
     }
 
 
-def candidate_row(entrant: Entrant) -> dict[str, Any]:
+def candidate_row(entrant: ReportedCandidate) -> dict[str, Any]:
     """A candidate in a list."""
     verdict = entrant.verdict
     return {
@@ -66,7 +64,7 @@ def best_rows(summary: RunSummary) -> list[dict[str, Any]]:
     return [candidate_row(entrant) for entrant in sorted(valid, key=lambda each: -each.speedup)[:BEST]]
 
 
-def candidate(entrant: Entrant) -> dict[str, Any]:
+def candidate(entrant: ReportedCandidate) -> dict[str, Any]:
     """A candidate with its file and its verdict."""
     verdict = entrant.verdict
     return {
@@ -76,30 +74,30 @@ def candidate(entrant: Entrant) -> dict[str, Any]:
     }
 
 
-def budget(standing: Standing) -> dict[str, Any]:
-    """What was spent and what is left; a prompt that is out counts as asked and is still there to be answered."""
-    spend, limit, best = standing.spend, standing.budget, standing.best
+def budget(status: ExternalStatus) -> dict[str, Any]:
+    """What was spent and what is left; a prompt that waits for an answer counts as asked."""
+    spend, limit, best = status.spend, status.budget, status.best
     return {
-        "queries_left": standing.left,
+        "queries_left": status.left,
         "queries_asked": spend.queries,
         "query_budget": limit.queries,
-        "prompts_out": [step.id for step in standing.waiting],
+        "prompts_out": [step.id for step in status.waiting],
         "usd_spent": spend.usd,
         "usd_budget": limit.usd,
         "tokens_spent": spend.tokens,
         "token_budget": limit.tokens,
         "calls_of_unknown_price": spend.unpriced,
-        "finished": standing.result.finished,
+        "finished": status.result.finished,
         "best": best.candidate.id if best else None,
         "best_speedup": best.evaluation.speedup if best else None,
-        "reported_speedup": standing.result.speedup if standing.result.finished else None,
+        "reported_speedup": status.result.speedup if status.result.finished else None,
     }
 
 
-def reply(told: Reply) -> dict[str, Any]:
+def reply(told: MoveReply) -> dict[str, Any]:
     """What became of an answer."""
     solution = told.solution
-    new_best = solution is not None and told.standing.best is not None and solution == told.standing.best
+    new_best = solution is not None and solution == told.status.best
     return {
         "candidate": solution.candidate.id if solution else None,
         "parent": solution.candidate.parent if solution else None,
@@ -108,5 +106,5 @@ def reply(told: Reply) -> dict[str, Any]:
         "evaluation": solution.evaluation.flat() if solution else None,
         "ideas": list(told.ideas),
         "failure": told.failure,
-        "budget": budget(told.standing),
+        "budget": budget(told.status),
     }

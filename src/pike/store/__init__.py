@@ -1,10 +1,10 @@
-"""The memory of every run: an append-only journal and content-addressed blobs; and the results of contenders.
+"""What is kept on disk: the journal of every run with its blobs, and the results of contenders.
 
 Knows files, transactions and locks. Does not know what events mean.
 """
 
-from pike.store.journal import Journal, read
-from pike.store.results import ResultFolder, ResultLines, read_results
-from pike.store.verification import Verification, verify
+from pike.store.entries import read
+from pike.store.journal import Journal
+from pike.store.results import append_line, append_result, json_lines, read_results, results_in
 
-__all__ = ["Journal", "ResultFolder", "ResultLines", "Verification", "read", "read_results", "verify"]
+__all__ = ["Journal", "append_line", "append_result", "json_lines", "read", "read_results", "results_in"]

@@ -1,21 +1,20 @@
 """Long texts of a journal, each in a plain file named by its SHA-256.
 
-Knows how texts leave a JSON value and come back, and how a file becomes durable. Does not know events or SQLite.
-A blob file exists only with its full content: it is written under another name, synced and renamed. Only the holder of
-the run's lock writes, each of its threads under a name of its own, and a crash leaves at most those behind.
+Knows how texts leave a JSON value and come back. Does not know events or SQLite. A blob file exists
+only with its full content: it is written under another name, synced and renamed.
 """
-
-from __future__ import annotations
 
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pike.core.errors import StoreError
 
+BLOBS_NAME = "blobs"
+"""The folder of blobs inside a run's folder."""
 INLINE_CHARACTERS = 512
 """Longer strings are moved into a blob."""
 REFERENCE = "$blob"
@@ -31,11 +30,7 @@ class Blobs:
         self._durable: set[str] = set()
 
     def put(self, contents: Mapping[str, bytes]) -> None:
-        """Make contents durable under their digests; those that are there already cost nothing.
-
-        Raises:
-            OSError: the disk refused; nothing half-written carries a digest's name.
-        """
+        """Make contents durable under their digests; existing ones cost nothing."""
         changed: set[Path] = set()
         for digest, content in contents.items():
             if digest not in self._durable:
@@ -62,15 +57,11 @@ class Blobs:
         return content.decode("utf-8", _SURROGATES)
 
     def path(self, digest: str) -> Path:
-        """Where the text of a digest is, or would be."""
+        """The file of a digest, whether it exists or not."""
         return self._folder / digest[:2] / digest
 
-    def digests(self) -> Iterator[str]:
-        """Every digest that has a file."""
-        return (path.name for path in self._folder.glob("??/*"))
-
     def _write(self, path: Path, content: bytes) -> set[Path]:
-        """Write one blob; returns the folders that must be synced for it to survive a power cut."""
+        """Write one blob; returns the folders to sync so that it survives a power cut."""
         if path.is_file() and path.stat().st_size == len(content):
             return {path.parent}
         changed = {path.parent}
@@ -109,8 +100,8 @@ def pack(value: Any, contents: dict[str, bytes], longest: float = INLINE_CHARACT
 
     Args:
         value: the JSON value.
-        contents: takes the bytes of what was moved, by digest.
-        longest: characters of a string that stays.
+        contents: receives the bytes of every moved string, by digest.
+        longest: the most characters of a string that stays.
 
     Raises:
         ValueError: the value uses the reserved key itself.
@@ -130,7 +121,7 @@ def pack(value: Any, contents: dict[str, bytes], longest: float = INLINE_CHARACT
 
 
 def unpack(value: Any, get: Callable[[str], str]) -> Any:
-    """The JSON value that `pack` made `value` from; `get` finds the text of a digest."""
+    """The reverse of `pack`; `get` finds the text of a digest."""
     if isinstance(value, list):
         return [unpack(item, get) for item in value]
     if isinstance(value, dict):
@@ -138,16 +129,3 @@ def unpack(value: Any, get: Callable[[str], str]) -> Any:
             return get(value[REFERENCE])
         return {key: unpack(item, get) for key, item in value.items()}
     return value
-
-
-def references(value: Any) -> Iterator[str]:
-    """The digests that a packed JSON value refers to."""
-    if isinstance(value, list):
-        for item in value:
-            yield from references(item)
-    elif isinstance(value, dict):
-        if REFERENCE in value:
-            yield value[REFERENCE]
-        else:
-            for item in value.values():
-                yield from references(item)

@@ -1,10 +1,8 @@
 """Failures of the disk and of SQLite, turned into one clear sentence.
 
-Knows which failures come from outside. Does not know what was being written; wrong use of SQLite stays the bug that
-it is.
+Knows which failures come from outside. Does not know what was being written. Wrong use of SQLite
+is a bug and passes through.
 """
-
-from __future__ import annotations
 
 import errno
 import sqlite3
@@ -46,7 +44,7 @@ def reading(folder: Path) -> Iterator[None]:
 
 
 def _cannot_write(folder: Path, full: bool, what: str) -> str:
-    """What is wrong and what to do about the disk; how to go on is known to whoever was writing."""
+    """What is wrong and how to mend the disk; the caller adds how to continue."""
     if full:
         return f"The disk that holds '{folder}' is full ({what}): free some space"
     return f"The folder '{folder}' cannot be written: {what}"

@@ -1,21 +1,22 @@
 """The files of a campaign that are no journals: its plan, and why a run could not be carried out.
 
-Knows names and formats of files. Does not know how a plan is made or carried out (`engine`); everything that happened
-in a run is in the run's own journal.
+Knows names and formats of files. Does not know how a plan is made or carried out (`engine`);
+everything that happened in a run is in the run's own journal.
 """
-
-from __future__ import annotations
 
 import json
 import os
 from pathlib import Path
 from typing import Any
 
-from pike.core.campaign import CampaignPlan
 from pike.core.codec import decode, encode
+from pike.core.comparison.campaign import CampaignPlan, upgraded
+from pike.core.comparison.contender import ContenderKind
+from pike.core.comparison.results import Result
 from pike.core.errors import UserError
 from pike.store.blobs import sync_folder
 from pike.store.boundary import writing
+from pike.store.results import results_in
 
 PLAN = "plan.json"
 RUNS = "runs"
@@ -51,13 +52,31 @@ def read_plan(folder: Path) -> CampaignPlan:
         UserError: there is none, or another version wrote it.
     """
     try:
-        return decode(CampaignPlan, json.loads((folder / PLAN).read_text()))
+        return decode(CampaignPlan, _upgraded(json.loads((folder / PLAN).read_text())))
     except FileNotFoundError:
         raise UserError(f"There is no campaign in '{folder}': give a folder that contains {PLAN}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"The plan '{folder / PLAN}' is not understood ({error}): it is damaged, or another PIKE wrote it"
         ) from error
+
+
+def _upgraded(plan: dict[str, Any]) -> dict[str, Any]:
+    """A plan in today's form: older plans hold strategies only, as presets, and say no kind."""
+    return plan | {
+        "campaign": upgraded(plan["campaign"]),
+        "contenders": [one if "kind" in one else one | {"kind": _kind_of(one)} for one in plan["contenders"]],
+    }
+
+
+def _kind_of(contender: dict[str, Any]) -> str:
+    kind = ContenderKind.RECIPES if contender["strategy"]["preset"] == "recipes" else ContenderKind.RUN
+    return kind.value
+
+
+def results_of(campaign: Path) -> dict[str, Result]:
+    """The newest result of each cell that has one, by the name of its folder."""
+    return {result.folder: result for result in results_in(sorted(campaign.glob("results-*.jsonl")))}
 
 
 def run_folder(campaign: Path, name: str) -> Path:
@@ -66,11 +85,7 @@ def run_folder(campaign: Path, name: str) -> Path:
 
 
 def write_failure(campaign: Path, name: str, reason: str) -> None:
-    """Keep why a run could not go on, beside its journal if it has one; empty when it can again.
-
-    Raises:
-        StoreError: the disk refuses.
-    """
+    """Keep why a run could not go on, beside its journal if it has one; empty when it can again."""
     path = run_folder(campaign, name) / _FAILURE
     with writing(campaign):
         if reason:

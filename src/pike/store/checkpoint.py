@@ -1,15 +1,9 @@
-"""Something computed from a journal, kept beside it so that it need not be computed again.
+"""A value computed from a journal, kept beside it so that it need not be computed again.
 
-Knows when such a value still holds: the journal has not grown since and is the same journal. Does not know what the
-value means. The journal stays the only truth (ADR 0009): a checkpoint that is missing, stale, damaged or of another
-version is as good as none, and removing it loses nothing but time.
-
-That it is the same journal is checked by the number of its last entry and a digest over a few entries spread over it,
-the first and the last among them: a journal is never changed, only appended to, and what damages a row in between is
-found by `verify` and by whoever reads it.
+Knows when such a value still holds: the journal, which is only ever appended to, has not grown
+(ADR 0009). Does not know what the value means. A checkpoint that is missing, stale, damaged or of
+another version counts as none.
 """
-
-from __future__ import annotations
 
 import hashlib
 import json
@@ -24,11 +18,11 @@ from pike.store import schema
 from pike.store.boundary import reading
 
 SPREAD = 16
-"""Entries that the digest covers beside the first and the last."""
+"""How many entries the digest covers beside the first and the last."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class JournalMark:
     """A journal as it was when something was computed from it.
 
     Attributes:
@@ -40,13 +34,8 @@ class Mark:
     proof: str
 
 
-def mark_of(folder: Path) -> Mark:
-    """The journal in `folder` as it is.
-
-    Raises:
-        UserError: there is no run, or another version wrote it.
-        StoreError: the file cannot be read.
-    """
+def mark_of(folder: Path) -> JournalMark:
+    """The mark of the journal in `folder` now."""
     connection = schema.connect_to_read(folder)
     try:
         with reading(folder):
@@ -55,13 +44,13 @@ def mark_of(folder: Path) -> Mark:
             digest = hashlib.sha256()
             for row in schema.rows_at(connection, places):
                 digest.update(repr(row).encode("utf-8", "surrogatepass"))
-            return Mark(last, digest.hexdigest())
+            return JournalMark(last, digest.hexdigest())
     finally:
         connection.close()
 
 
-def read(folder: Path, name: str, version: str, mark: Mark) -> Any:
-    """The value that was kept under `name` by this `version` for the journal as `mark` says it is, else None."""
+def read(folder: Path, name: str, version: str, mark: JournalMark) -> Any:
+    """The value that `version` kept under `name` for the journal of this mark, else None."""
     try:
         text = _path(folder, name).read_text(encoding="utf-8")
         head, _, body = text.partition("\n")
@@ -72,8 +61,8 @@ def read(folder: Path, name: str, version: str, mark: Mark) -> Any:
         return None
 
 
-def write(folder: Path, name: str, version: str, mark: Mark, value: Any) -> None:
-    """Keep a JSON value that was computed from everything up to `mark`; a disk that refuses costs only time."""
+def write(folder: Path, name: str, version: str, mark: JournalMark, value: Any) -> None:
+    """Keep a JSON value computed from the journal up to `mark`; a failing disk costs only time."""
     body = json.dumps(value, separators=(",", ":"))
     draft = _path(folder, f"{name}-{os.getpid()}-{threading.get_ident()}")
     with suppress(OSError):
@@ -84,7 +73,7 @@ def write(folder: Path, name: str, version: str, mark: Mark, value: Any) -> None
             draft.unlink(missing_ok=True)
 
 
-def _head(version: str, mark: Mark, body: str) -> dict[str, Any]:
+def _head(version: str, mark: JournalMark, body: str) -> dict[str, Any]:
     digest = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
     return {"version": version, "seq": mark.seq, "proof": mark.proof, "digest": digest}
 

@@ -1,15 +1,9 @@
-"""One writer for each run folder.
+"""One writer for each run folder, by `flock` on a file that is never removed.
 
-Knows an advisory lock that the kernel drops with its process, so that a lock never outlives a crash. Does not know what
-is written.
-
-The lock is `flock` on a file that is never removed; what the file says is only for the message. A process made
-by a bare `fork` shares the lock; one started by `exec` (every judge) does not, as Python opens files
-close-on-exec. On NFS Linux passes `flock` to the server, but SQLite's write-ahead log needs one host: keep run
-folders on a local disk.
+Knows that the kernel drops the lock with its process, so that it never outlives a crash. A bare
+`fork` shares it, a judge started by `exec` does not. Does not know what is written. Keep run
+folders on a local disk: SQLite's write-ahead log needs one host.
 """
-
-from __future__ import annotations
 
 import fcntl
 import json
@@ -63,7 +57,7 @@ class RunLock:
         os.pwrite(self._descriptor, text.encode(), 0)
 
     def _holder(self) -> str:
-        """Who holds the lock, as far as the file tells (it may be half written)."""
+        """The holder of the lock, as far as the file tells; it may be half written."""
         try:
             said = json.loads(os.pread(self._descriptor, 4096, 0))
             return f"process {said['pid']} on {said['host']} since {said['since']}"

@@ -1,103 +1,109 @@
-"""Results of contenders on disk: for each task and precision one JSON file, or many in one file of JSON lines.
+"""Results of contenders on disk: a JSON line each.
 
-Knows how they are written so that a kill loses nothing that was complete, and read back from any folder. Does not know
-how they came about or what they add up to.
+Knows how they are written so that a kill loses nothing that was complete, and read back from any
+folder. Does not know how they came about or what they add up to.
 """
 
-from __future__ import annotations
-
+import gzip
 import json
 import os
-import re
-import threading
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from pike.core.codec import decode, encode
+from pike.core.comparison.results import Result, latest
 from pike.core.errors import StoreError, UserError
-from pike.core.results import Result, latest
 
 FORMAT = "pike-results-1"
-"""Stands in every file, so that a folder may hold other JSON too."""
+"""Stands in every line and file, so that a folder may hold other JSON too."""
+_ENDINGS = (".json", ".jsonl", ".jsonl.gz")
 
 
-class ResultFolder:
-    """A folder with one file for each task and precision, which holds the results of all contenders there.
+def append_result(path: Path, result: Result) -> None:
+    """Append a result to a file: one file is quickly carried from machine to machine.
 
-    Safe to use from several threads of one process.
+    Raises:
+        StoreError: the disk refuses.
     """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._lock = threading.Lock()
-
-    def put(self, result: Result) -> None:
-        """Keep a result; it takes the place of an earlier one of the same contender.
-
-        Raises:
-            StoreError: the disk refuses.
-        """
-        path = self.folder / f"{_file_name(result.task)}_{result.precision.value}.json"
-        with self._lock:
-            known = _read_file(path) if path.exists() else []
-            entries = [encode(one) for one in latest([*known, result])]
-            _replace(path, json.dumps({"format": FORMAT, "results": entries}, indent=1) + "\n")
+    append_line(path, json.dumps({"format": FORMAT} | encode(result), separators=(",", ":")))
 
 
-class ResultLines:
-    """One file to which results are appended, a line each: one file is quickly carried from machine to machine."""
+def append_line(path: Path, line: str) -> None:
+    """Append a line to a file, behind a line break if a kill left the last one unfinished.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._lock = threading.Lock()
-
-    def put(self, result: Result) -> None:
-        """Append a result.
-
-        Raises:
-            StoreError: the disk refuses.
-        """
-        line = json.dumps({"format": FORMAT} | encode(result), separators=(",", ":"))
-        with self._lock:
-            try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                with self.path.open("a+b") as file:
-                    file.write(_gap(file) + line.encode() + b"\n")
-            except OSError as error:
-                raise StoreError(f"The file {self.path} cannot be written: {error.strerror}") from error
+    Raises:
+        StoreError: the disk refuses.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a+b") as file:
+            file.write(_gap(file) + line.encode() + b"\n")
+    except OSError as error:
+        raise StoreError(f"The file {path} cannot be written: {error.strerror}") from error
 
 
 def read_results(paths: Iterable[Path]) -> tuple[Result, ...]:
-    """Everything in these files and folders (with all folders below), the newest result of each cell.
+    """The newest result of each cell in these files and folders, with all folders below.
 
-    Files of other formats are passed over, and so is the last line of a file that somebody was killed while writing.
+    Compressed lines (`.jsonl.gz`) are read too. Files of other formats are passed over, and so is a
+    last line that a kill cut off.
 
     Raises:
         UserError: a path does not exist, or a result in it cannot be read.
     """
-    return latest(result for path in paths for file in _files(path) for result in _read_file(file))
+    return latest(results_in(paths))
+
+
+def results_in(paths: Iterable[Path]) -> tuple[Result, ...]:
+    """Everything in these files and folders, repeats too, in the order in which it was written.
+
+    Raises:
+        UserError: as `read_results`.
+    """
+    return tuple(result for path in paths for file in _files(path) for result in _read_file(file))
 
 
 def _files(path: Path) -> Sequence[Path]:
     if path.is_dir():
-        return sorted(file for file in path.rglob("*.json*") if file.suffix in (".json", ".jsonl"))
+        return sorted(file for file in path.rglob("*.json*") if file.name.endswith(_ENDINGS))
     if not path.is_file():
         raise UserError(f"There is no file or folder {path} with results")
     return [path]
 
 
+def json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The JSON objects among the lines of a file; other lines, and one that was cut off, are passed
+    over.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    for line in _text(path).splitlines():
+        try:
+            found = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if isinstance(found, dict):
+            yield found
+
+
 def _read_file(path: Path) -> list[Result]:
+    entries = json_lines(path) if ".jsonl" in path.suffixes else _whole(_text(path))
+    mine = [entry for entry in entries if entry.pop("format", "") == FORMAT]
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"The file {path} cannot be read: {error}") from error
-    entries = _lines(text) if path.suffix == ".jsonl" else _whole(text)
-    try:
-        return [decode(Result, entry) for entry in entries]
+        return [decode(Result, entry) for entry in mine]
     except ValueError as error:
         raise UserError(f"The file {path} holds a result that this version cannot read: {error}") from error
+
+
+def _text(path: Path) -> str:
+    try:
+        content = path.read_bytes()
+        return (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise UserError(f"The file {path} cannot be read: {error}") from error
 
 
 def _whole(text: str) -> list[dict[str, Any]]:
@@ -105,40 +111,14 @@ def _whole(text: str) -> list[dict[str, Any]]:
         found = json.loads(text)
     except json.JSONDecodeError:
         return []
-    return found.get("results", []) if isinstance(found, dict) and found.get("format") == FORMAT else []
-
-
-def _lines(text: str) -> list[dict[str, Any]]:
-    entries = []
-    for line in text.splitlines():
-        try:
-            found = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        if isinstance(found, dict) and found.pop("format", "") == FORMAT:
-            entries.append(found)
-    return entries
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        return []
+    return [entry | {"format": FORMAT} for entry in found.get("results", [])]
 
 
 def _gap(file: IO[bytes]) -> bytes:
-    """A line break where somebody was killed in the middle of a line."""
+    """A line break if the file ends in the middle of a line."""
     if file.seek(0, os.SEEK_END) == 0:
         return b""
     file.seek(-1, os.SEEK_END)
     return b"" if file.read(1) == b"\n" else b"\n"
-
-
-def _file_name(task: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.-]+", "_", task)
-
-
-def _replace(path: Path, text: str) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(text)
-        os.replace(beside, path)
-    except OSError as error:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
-        raise StoreError(f"The file {path} cannot be written: {error.strerror}") from error

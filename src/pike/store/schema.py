@@ -1,13 +1,8 @@
 """The SQLite file of a journal: its one table, its version and how it is opened.
 
-Knows the file format. Does not know what the rows mean (`journal`).
-
-Version 1: table `events` (seq from 1 without gaps, Unix seconds, event kind, JSON body with long strings moved to
-blobs). A change of the table or of the meaning of a body raises `VERSION` and adds an upgrade here; files of every
-past version are kept among the tests.
+Knows the file format; a change of the table or of a body's meaning raises `VERSION` and adds an
+upgrade here. Does not know what the rows mean (`entries`).
 """
-
-from __future__ import annotations
 
 import os
 import sqlite3
@@ -22,7 +17,7 @@ VERSION = 1
 _APPLICATION = 0x50494B45
 """`PIKE`, by which tools like file(1) recognise the file."""
 _PAGE = 1000
-"""Rows fetched at once: a reader holds no transaction between pages, so it never stops the log from being emptied."""
+"""Rows fetched at once. A reader holds no transaction between pages, so the log can be emptied."""
 _BUSY_SECONDS = 30.0
 
 Row = tuple[int, float, str, str]
@@ -51,12 +46,12 @@ def connect_to_write(folder: Path) -> sqlite3.Connection:
 
 
 def sync_commits(connection: sqlite3.Connection, durable: bool) -> None:
-    """Choose whether commits from now on are synced; one that is makes all before it durable: the log is one file."""
+    """Choose whether commits from now on are synced; a sync also makes all earlier ones durable."""
     connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
 
 
 def sync_log(folder: Path) -> None:
-    """Make every commit so far durable, as a synced commit would: the log holds them in order, whole or not at all."""
+    """Make every commit so far durable, as a synced commit would."""
     try:
         descriptor = os.open(folder / f"{FILE_NAME}-wal", os.O_RDONLY)
     except FileNotFoundError:
@@ -78,7 +73,7 @@ def connect_to_read(folder: Path) -> sqlite3.Connection:
     try:
         return _reader(folder, "mode=rw")
     except StoreError:
-        # On a read-only disk the log's shared index cannot be made, and without a log none is needed.
+        # On a read-only disk the log's shared index cannot be made; without a log none is needed.
         if (folder / f"{FILE_NAME}-wal").exists():
             raise
         return _reader(folder, "mode=ro&immutable=1")
@@ -95,7 +90,7 @@ def must_exist(folder: Path) -> None:
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
-    """Make an empty file a journal, in one transaction; a journal is left as it is."""
+    """Turn an empty file into a journal, in one transaction; leaves a journal as it is."""
     connection.executescript(
         f"""
         BEGIN IMMEDIATE;
@@ -137,14 +132,6 @@ def last_seq(connection: sqlite3.Connection) -> int:
     return int(last)
 
 
-def page_after(connection: sqlite3.Connection, seq: int) -> list[Row]:
-    """The next rows after `seq`, in order; empty at the end."""
-    if not _has_events(connection):
-        return []
-    query = "SELECT seq, at_seconds, kind, body FROM events WHERE seq > ? ORDER BY seq LIMIT ?"
-    return connection.execute(query, (seq, _PAGE)).fetchall()
-
-
 def rows_at(connection: sqlite3.Connection, seqs: Sequence[int]) -> list[Row]:
     """The rows with these numbers, as far as there are any, in order."""
     if not _has_events(connection):
@@ -155,9 +142,10 @@ def rows_at(connection: sqlite3.Connection, seqs: Sequence[int]) -> list[Row]:
 
 def rows(folder: Path, connection: sqlite3.Connection, after: int = 0) -> Iterator[Row]:
     """Every row after `after`, page by page; rows written meanwhile are included."""
+    query = "SELECT seq, at_seconds, kind, body FROM events WHERE seq > ? ORDER BY seq LIMIT ?"
     while True:
         with reading(folder):
-            page = page_after(connection, after)
+            page = connection.execute(query, (after, _PAGE)).fetchall() if _has_events(connection) else []
         if not page:
             return
         yield from page

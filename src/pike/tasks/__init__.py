@@ -1,9 +1,9 @@
-"""Where problems come from: KernelBench-format files, suites, importable callables and live modules."""
+"""The sources of tasks: KernelBench-format files, suites, callables and live modules."""
 
 from pike.tasks.loaders import load_suite, suite_of
 from pike.tasks.loaders.shipped import names as suites
 from pike.tasks.modules import from_module
 from pike.tasks.resolve import in_suite, resolve
-from pike.tasks.suite import Entry, Suite
+from pike.tasks.suite import Suite, SuiteEntry
 
-__all__ = ["Entry", "Suite", "from_module", "in_suite", "load_suite", "resolve", "suite_of", "suites"]
+__all__ = ["Suite", "SuiteEntry", "from_module", "in_suite", "load_suite", "resolve", "suite_of", "suites"]

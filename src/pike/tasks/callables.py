@@ -1,10 +1,8 @@
-"""`package.module:callable`: a function of the user's that returns a module and example inputs.
+"""`package.module:callable`: a user's function that returns a module and example inputs.
 
-Knows how to import and call it, once, in this process, and which shapes of answer it may give. Does not know how
-the answer is kept (`modules`).
+Knows how to import and call it, once, in this process, and which forms its result may have. Does
+not know how the result is kept (`modules`).
 """
-
-from __future__ import annotations
 
 import importlib
 import os
@@ -14,27 +12,48 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pike.core.config import nearest
 from pike.core.errors import UserError
+from pike.core.settings.merging import nearest
 from pike.core.task import Task
 from pike.tasks.modules import from_module
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ForwardCall:
     """The arguments of one forward call."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+
+    @property
+    def batch(self) -> int | None:
+        """The length of its first tensor with axes, None without one."""
+        from torch.utils._pytree import tree_leaves
+
+        shapes = (getattr(value, "shape", ()) for value in tree_leaves((self.args, self.kwargs)))
+        return next((int(shape[0]) for shape in shapes if shape), None)
+
+    def resized(self, batch: int) -> "ForwardCall":
+        """The call with `batch` rows in each tensor as long as the first one, repeated or cut."""
+        import torch
+
+        rows = self.batch
+
+        def change(value: Any) -> Any:
+            if not isinstance(value, torch.Tensor) or not rows or value.shape[:1] != (rows,):
+                return value
+            return torch.cat([value] * -(-batch // rows))[:batch]
+
+        return ForwardCall(*torch.utils._pytree.tree_map(change, (self.args, self.kwargs)))
 
 
 def from_callable(text: str, *, folder: Path | None = None) -> Task:
     """The task that `package.module:callable` builds.
 
     Args:
-        text: the dotted module, a colon, the name of a callable in it that takes no arguments and returns
-            `(module, example_inputs)`; example inputs are a tuple or list of arguments, a dict of keyword
-            arguments, or a pair `(args, kwargs)` of both. The current directory is on the import path.
+        text: the dotted module, a colon, and a callable without arguments that returns
+            `(module, example_inputs)`. Example inputs are a tuple or list of arguments, a dict of
+            keyword arguments, or a pair `(args, kwargs)`. The current directory is importable.
         folder: where the module is kept; a folder of the user's cache by default.
 
     Raises:
@@ -51,21 +70,21 @@ def from_callable(text: str, *, folder: Path | None = None) -> Task:
     return from_module(module, call.args, call.kwargs, folder=where, name=attribute, id=text, origin=text)
 
 
-def as_call(example_inputs: Any) -> Call | None:
-    """Example inputs as a call, None where they have no known form."""
+def as_call(example_inputs: Any) -> ForwardCall | None:
+    """Example inputs as a call, None if they have no known form."""
     if isinstance(example_inputs, Mapping):
-        return Call((), dict(example_inputs))
+        return ForwardCall((), dict(example_inputs))
     if not isinstance(example_inputs, tuple | list):
         return None
     if len(example_inputs) == 2:
         args, kwargs = example_inputs
         if isinstance(args, tuple | list) and isinstance(kwargs, Mapping):
-            return Call(tuple(args), dict(kwargs))
-    return Call(tuple(example_inputs), {})
+            return ForwardCall(tuple(args), dict(kwargs))
+    return ForwardCall(tuple(example_inputs), {})
 
 
 def cache_folder() -> Path:
-    """Where live modules are kept when no run folder is given."""
+    """The folder of live modules outside of runs."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "pike" / "modules"
 
@@ -92,7 +111,7 @@ def _attribute(module: Any, attribute: str, text: str) -> Callable[[], Any]:
     return found  # type: ignore[no-any-return]
 
 
-def _understood(built: Any, text: str) -> tuple[Any, Call]:
+def _understood(built: Any, text: str) -> tuple[Any, ForwardCall]:
     import torch
 
     if isinstance(built, tuple | list) and len(built) == 2 and isinstance(built[0], torch.nn.Module):

@@ -1,7 +1,7 @@
 """A live module as readable text, for agents that rewrite it.
 
-Knows how to find the source of classes and how to say what a call looks like. Degrades where the source is not
-available (interactive sessions, compiled classes). Does not know agents.
+Knows how to find the source of classes and how to describe a call. Classes without available source
+(of interactive sessions, compiled ones) are only named. Does not know agents.
 """
 
 from __future__ import annotations
@@ -19,13 +19,7 @@ MOST_CHARACTERS = 120_000
 
 
 def describe(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    """The module's classes, its structure and its example call, as text that parses as Python.
-
-    Args:
-        module: the live module.
-        args: positional arguments of one forward call.
-        kwargs: keyword arguments of one forward call.
-    """
+    """The module's classes, its structure and its example call, as text that parses as Python."""
     parts = [f'"""A live module of class {_full_name(type(module))}; the text below describes it."""']
     parts += _sources(module)
     parts.append(_commented("Structure of the module:", repr(module)))
@@ -55,7 +49,7 @@ def value_text(value: Any) -> str:
 
 
 def _sources(module: torch.nn.Module) -> list[str]:
-    """The source of every class of the module tree that torch itself does not bring, the root's class last."""
+    """The source of every class in the module tree but torch's own, the root's class last."""
     classes = list(dict.fromkeys(type(child) for child in module.modules()))
     own = [kind for kind in reversed(classes) if not kind.__module__.startswith("torch.")]
     found, size = [], 0

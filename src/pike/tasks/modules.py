@@ -1,7 +1,7 @@
-"""Live modules as tasks: a module and its example inputs, saved so that other processes can load them.
+"""Live modules as tasks: a module and its example inputs, saved for other processes.
 
-Knows the payload of `core.task.TaskKind.MODULE` and which directories its classes are imported from. Does not know
-who loads it.
+Knows the payload of `core.task.TaskKind.MODULE` and the directories from which its classes are
+imported. Does not know which process loads it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import cloudpickle
 from pike.core.errors import UserError
 from pike.core.task import Task, TaskKind
 from pike.tasks.describe import describe
+from pike.tasks.files import task_files
 
 if TYPE_CHECKING:
     import torch
@@ -46,12 +47,12 @@ def from_module(
     """Save a live module as a task.
 
     Args:
-        module: the module; a copy on the CPU is saved, the module itself is left as it is.
+        module: the module; a copy on the CPU is saved.
         args: positional arguments of one forward call.
         kwargs: keyword arguments of one forward call.
-        folder: where the payload is written; created where needed.
+        folder: where the payload is written; created if needed.
         name: what people read, the class name by default.
-        make_inputs: draws new inputs; without it, the judge draws new values like the example's.
+        make_inputs: draws new inputs; without it, the judge draws values like the example's.
         id: the task's id, the class name in lower case by default.
         origin: where it came from, the class's full name by default.
 
@@ -60,12 +61,14 @@ def from_module(
     """
     kind = type(module)
     payload = {
-        "module": copy.deepcopy(module).cpu(),
+        "module": _copied(module),
         "args": tuple(_on_cpu(value) for value in args),
         "kwargs": {key: _on_cpu(value) for key, value in kwargs.items()},
         "make_inputs": make_inputs,
     }
     path = _write(_pickled(payload, kind.__name__), folder, kind.__name__)
+    roots = _import_paths(module)
+    own = [Path(file) for home in _homes(module) if (file := getattr(home, "__file__", None)) and _root(home)]
     return Task(
         id or _slug(name or kind.__name__),
         name or kind.__name__,
@@ -73,8 +76,37 @@ def from_module(
         describe(module, args, kwargs),
         origin or f"{kind.__module__}.{kind.__qualname__}",
         str(path),
-        _import_paths(module),
+        roots,
+        task_files([path, *own], roots),
     )
+
+
+def _copied(module: torch.nn.Module) -> torch.nn.Module:
+    """A copy on the CPU; weights on the meta device stay there, because the judge says so better."""
+    try:
+        copied = copied_module(module)
+        copied._apply(lambda tensor: tensor if tensor.is_meta else tensor.cpu())  # type: ignore[no-untyped-call]
+        return copied
+    except Exception as error:  # copying runs the code of the user's objects
+        raise UserError(
+            f"The module {type(module).__name__} cannot be copied ({type(error).__name__}: {error}); "
+            "make its tensors parameters or buffers, or detach() them"
+        ) from error
+
+
+def copied_module(module: torch.nn.Module) -> torch.nn.Module:
+    """A deep copy, also where the module keeps a computed tensor, as the old weight_norm does.
+
+    Weights of recurrent layers lie in one piece again: cuDNN copies others at every call.
+    """
+    import torch
+
+    kept = (value for part in module.modules() for value in vars(part).values() if isinstance(value, torch.Tensor))
+    copied = copy.deepcopy(module, {id(tensor): tensor.detach().clone() for tensor in kept if not tensor.is_leaf})
+    for part in copied.modules():
+        if isinstance(part, torch.nn.RNNBase):
+            part.flatten_parameters()
+    return copied
 
 
 def _on_cpu(value: Any) -> Any:
@@ -93,14 +125,36 @@ def _pickled(payload: dict[str, Any], what: str) -> bytes:
     buffer = io.BytesIO()
     try:
         with _by_value(payload["module"]):
-            cloudpickle.dump(payload, buffer)
+            _Pickler(buffer).dump(payload)
     except Exception as error:  # pickling runs the __reduce__ of the user's objects
-        raise UserError(f"The module {what} cannot be saved for the judge: {type(error).__name__}: {error}") from error
+        scripted = "give the module that torch.jit.script or torch.jit.trace was called on"
+        cure = scripted if "__torch__" in str(error) else "make its objects picklable"
+        words = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise UserError(f"The module {what} cannot be saved for the judge ({words}); {cure}") from error
     return buffer.getvalue()
 
 
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """Pickles parametrized modules too, which PyTorch refuses."""
+
+    def reducer_override(self, value: Any) -> Any:
+        """A parametrized module as its own class with its attributes, and how it is put together."""
+        from torch import nn
+        from torch.nn.utils import parametrize
+
+        def restore(module: Any, attributes: dict[str, Any]) -> None:  # a local function is pickled whole
+            vars(module).update(attributes)
+            parametrize._inject_new_class(module)
+            for name in module.parametrizations:
+                parametrize._inject_property(module, name)
+
+        if not isinstance(value, nn.Module) or not parametrize.is_parametrized(value):
+            return super().reducer_override(value)
+        return (lambda kind: kind.__new__(kind)), (type(value).__base__,), dict(vars(value)), None, None, restore
+
+
 def _write(data: bytes, folder: Path, what: str) -> Path:
-    """Write under a name that depends on the content, whole or not at all."""
+    """Write atomically, under a name that depends on the content."""
     digest = hashlib.sha256(data).hexdigest()[:16]
     path = (folder / f"{_slug(what)}-{digest}.pkl").resolve()
     part = path.with_suffix(f".{os.getpid()}.part")
@@ -115,7 +169,7 @@ def _write(data: bytes, folder: Path, what: str) -> Path:
 
 @contextlib.contextmanager
 def _by_value(module: torch.nn.Module) -> Iterator[None]:
-    """Pickle classes whole when their module cannot be imported again under its name."""
+    """Pickle classes by value if their module cannot be imported again by name."""
     lost = [home for home in _homes(module) if _root(home) is None and home.__name__ != "__main__"]
     for home in lost:
         cloudpickle.register_pickle_by_value(home)
@@ -152,7 +206,7 @@ def _installed(home: ModuleType) -> bool:
 
 
 def _root(home: ModuleType) -> str | None:
-    """The directory that must be on the import path for `home` to be found under its name, None if there is none."""
+    """The directory from which `home` can be imported by its name, None if there is none."""
     file = getattr(home, "__file__", None)
     if file is None or home.__name__ == "__main__":
         return None

@@ -1,11 +1,9 @@
-"""What a task takes and returns, found without its arithmetic.
+"""The inputs and outputs of a task, found without computing.
 
-Knows how to run a task's code on torch's meta device, where tensors have shapes and no memory, so that a model of
-billions of parameters takes seconds. Executes the task's code, which is the user's own and trusted; `inspect` starts
-it in a process of its own. Does not know suites.
+Runs a task's code on torch's meta device, where tensors have shapes and no memory: a model of
+billions of parameters takes seconds. Executes the task's code, which is the user's own and trusted
+(`outline_process` does so in another process). Does not know suites.
 """
-
-from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -15,15 +13,15 @@ from types import ModuleType
 from typing import Any
 
 UNKNOWN = "unknown"
-"""What is written for a value that could not be found out."""
+"""Stands for a value that was not found."""
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class TensorOutline:
     """One input or output.
 
     Attributes:
-        text: in words, for example `float32[2, 3, 224, 224]`, or the value of what is no tensor.
+        text: in words, for example `float32[2, 3, 224, 224]`, or a value that is no tensor.
         dtype: of a tensor, without `torch.`; empty for other values.
         shape: of a tensor.
         name: of a keyword argument; empty for others.
@@ -37,18 +35,18 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What is known of a task without running it in earnest.
+    """The inputs, outputs and size of a task.
 
     Attributes:
         inputs: of one forward call, None if unknown.
-        outputs: of it, None if unknown.
+        outputs: of that call, None if unknown.
         parameters: how many numbers, None if unknown.
-        parameter_tensors: how many tensors they lie in, None if unknown.
+        parameter_tensors: how many tensors hold them, None if unknown.
         problems: why something is unknown.
     """
 
-    inputs: tuple[Slot, ...] | None = None
-    outputs: tuple[Slot, ...] | None = None
+    inputs: tuple[TensorOutline, ...] | None = None
+    outputs: tuple[TensorOutline, ...] | None = None
     parameters: int | None = None
     parameter_tensors: int | None = None
     problems: tuple[str, ...] = ()
@@ -56,12 +54,12 @@ class Outline:
 
 @dataclass(slots=True)
 class _Finding:
-    """What has been found so far, and what failed."""
+    """The problems so far."""
 
     problems: list[str] = field(default_factory=list)
 
     def trying(self, what: str, act: Callable[[], Any]) -> Any:
-        """What `act` returns; None, with the problem noted, where the task's own code raises."""
+        """Call `act`; if the task's own code raises, note the problem and return None."""
         try:
             return act()
         except Exception as error:  # the task's own code may raise anything
@@ -71,7 +69,7 @@ class _Finding:
 
 
 def outline(source: str, origin: str, import_paths: tuple[str, ...] = ()) -> Outline:
-    """The outline of the task in `source`; never raises for what the task's code does.
+    """The outline of the task in `source`; errors in its code become problems.
 
     Args:
         source: a KernelBench-format text.
@@ -107,7 +105,7 @@ def _executed(source: str, origin: str) -> ModuleType:
 
 
 def _model(module: ModuleType, found: _Finding) -> Any:
-    """The model on the meta device: made there, or where its constructor needs values, made on the CPU and moved."""
+    """The model on the meta device, made on the CPU if its constructor needs values."""
     given = found.trying("get_init_inputs()", lambda: list(module.get_init_inputs()))
     if given is None:
         return None
@@ -138,20 +136,20 @@ def _arguments(module: ModuleType, found: _Finding) -> Any:
     return found.trying("get_inputs()", draw)
 
 
-def _returned(model: Any, arguments: Any) -> tuple[Slot, ...]:
-    """What a call returns; if the model asks for values, what it returns whichever it is told."""
-    from pike.tasks.supposed import Supposed
+def _returned(model: Any, arguments: Any) -> tuple[TensorOutline, ...]:
+    """The outputs of a call; if it asks for values, both assumptions must give the same."""
+    from pike.tasks.assumed_values import AssumedValues
 
     try:
         return tuple(_slots(_called(model, arguments)))
     except Exception:
-        supposed = []
+        found = []
         for all_alike in (False, True):
-            with suppress(Exception), Supposed(all_alike):
-                supposed.append(tuple(_slots(_called(model, arguments))))
-        if len(supposed) < 2 or supposed[0] != supposed[1]:
+            with suppress(Exception), AssumedValues(all_alike):
+                found.append(tuple(_slots(_called(model, arguments))))
+        if len(found) < 2 or found[0] != found[1]:
             raise
-        return supposed[0]
+        return found[0]
 
 
 def _called(model: Any, arguments: Any) -> Any:
@@ -168,17 +166,17 @@ def _without_values(value: Any) -> Any:
     return pytree.tree_map_only(torch.Tensor, lambda tensor: tensor.to("meta"), value)
 
 
-def _given(arguments: Any) -> Iterator[Slot]:
+def _given(arguments: Any) -> Iterator[TensorOutline]:
     if not isinstance(arguments, dict):
         yield from (_slot(value) for value in arguments)
         return
     for name, value in arguments.items():
         slot = _slot(value)
-        yield Slot(f"{name}={slot.text}", slot.dtype, slot.shape, name)
+        yield TensorOutline(f"{name}={slot.text}", slot.dtype, slot.shape, name)
 
 
-def _slots(value: Any) -> Iterator[Slot]:
-    """Every tensor of what a model returns, in the order in which it is nested."""
+def _slots(value: Any) -> Iterator[TensorOutline]:
+    """Every tensor of an output, depth first."""
     if isinstance(value, tuple | list):
         for item in value:
             yield from _slots(item)
@@ -189,14 +187,14 @@ def _slots(value: Any) -> Iterator[Slot]:
         yield _slot(value)
 
 
-def _slot(value: Any) -> Slot:
+def _slot(value: Any) -> TensorOutline:
     import torch
 
     from pike.tasks.describe import value_text
 
     if isinstance(value, torch.Tensor):
-        return Slot(value_text(value), str(value.dtype).removeprefix("torch."), tuple(value.shape))
-    return Slot(value_text(value))
+        return TensorOutline(value_text(value), str(value.dtype).removeprefix("torch."), tuple(value.shape))
+    return TensorOutline(value_text(value))
 
 
 def _meta() -> AbstractContextManager[Any]:

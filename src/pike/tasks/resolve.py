@@ -1,9 +1,7 @@
-"""From what a user types to a task.
+"""From the text that a user types to a task.
 
 Knows the three forms of a task's name and tells them apart. Does not know how each is read.
 """
-
-from __future__ import annotations
 
 import difflib
 from pathlib import Path
@@ -20,12 +18,14 @@ def resolve(text: str, *, folder: Path | None = None) -> Task:
     """The task called `text`.
 
     Args:
-        text: the path of a KernelBench-format file, `SUITE/ID`, or `package.module:callable`; a file or `SUITE/ID`
-            followed by `:small` for its small variant. SUITE is a shipped suite, a folder, or `hf:OWNER/NAME[/SPLIT]`.
-        folder: where the module of a `package.module:callable` is kept; the user's cache by default.
+        text: a KernelBench-format file, `SUITE/ID`, or `package.module:callable`. The first two may
+            end with `:small` for the small variant. SUITE is a shipped suite, a folder, or
+            `hf:OWNER/NAME[/SPLIT]`.
+        folder: where the module of a `package.module:callable` is kept; the user's cache by
+            default.
 
     Raises:
-        UserError: nothing has that name (the nearest names are offered), or what has it cannot be used.
+        UserError: nothing has that name (the message offers near ones), or the task cannot be used.
     """
     stem, wants_small = variants.split(text)
     path = Path(stem).expanduser()
@@ -42,16 +42,16 @@ def resolve(text: str, *, folder: Path | None = None) -> Task:
 
 
 def in_suite(suite: str) -> tuple[Task, ...]:
-    """The tasks of a suite in the order of their numbers, their small variants for `SUITE:small`.
+    """The tasks of a suite by number, or their small variants for `SUITE:small`.
 
     Raises:
-        UserError: there is no such suite, or a task of it cannot be used or has no small variant.
+        UserError: there is no such suite, or one of its tasks cannot be used.
     """
     return load_suite(suite).tasks()
 
 
 def _in_a_suite(text: str) -> Task | None:
-    """The task `SUITE/ID`, with as long a SUITE as there is."""
+    """The task `SUITE/ID`, with the longest SUITE that exists."""
     parts = text.split("/")
     for cut in range(len(parts) - 1, 0, -1):
         head = "/".join(parts[:cut])

@@ -3,30 +3,30 @@
 Knows what such a file must define. Does not execute it: only the judge does.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pike.core.errors import UserError
 from pike.core.task import Task, TaskKind
+from pike.tasks.files import task_files
 
 NEEDED = {
     "Model": "a class Model(torch.nn.Module)",
     "get_inputs": "a function get_inputs() that returns the arguments of one forward call",
     "get_init_inputs": "a function get_init_inputs() that returns the arguments of Model's constructor",
 }
-"""What a KernelBench-format file defines at its top level, and how to say so."""
+"""The names that a KernelBench-format file defines at its top level, each with a description."""
 
 
-def from_file(path: Path, *, id: str = "", name: str = "") -> Task:
+def from_file(path: Path, *, id: str = "", name: str = "", alone: bool = False) -> Task:
     """The task in a KernelBench-format file.
 
     Args:
         path: the file.
         id: the task's id, the file's stem by default.
         name: what people read, the stem in words by default.
+        alone: whether the file imports nothing from the files beside it.
 
     Raises:
         UserError: the file cannot be read, does not parse, or lacks a definition.
@@ -36,28 +36,20 @@ def from_file(path: Path, *, id: str = "", name: str = "") -> Task:
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"Task file {path} cannot be read: {error}") from error
     check(source, str(path))
-    return Task(
-        id or path.stem, name or _words(path.stem), TaskKind.SOURCE, source, str(path.resolve()), None, _siblings(path)
-    )
+    paths = () if alone else _siblings(path)
+    names = (id or path.stem, name or _words(path.stem))
+    files = task_files([path], paths)
+    return Task(*names, TaskKind.SOURCE, source, str(path.resolve()), None, paths, files)
 
 
 def from_text(source: str, *, id: str, origin: str) -> Task:
-    """The task in a KernelBench-format text that lies in no file.
-
-    Args:
-        source: the text.
-        id: the task's id.
-        origin: where the text came from, for people.
-
-    Raises:
-        UserError: it does not parse, or lacks a definition.
-    """
+    """The task in a KernelBench-format text without a file; `origin` says where it came from."""
     check(source, origin)
     return Task(id, _words(id.rpartition("/")[2]), TaskKind.SOURCE, source, origin)
 
 
 def looks_like_a_task(path: Path) -> bool:
-    """Whether a file mentions what a task defines, so that other files in a folder are not taken for broken tasks."""
+    """Whether a file mentions a model and its inputs; others in a folder are no broken tasks."""
     try:
         source = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -86,7 +78,7 @@ def check(source: str, origin: str) -> None:
 
 
 def bound_names(body: Iterable[ast.stmt]) -> Iterator[str]:
-    """Names that the statements of a module's top level bind, branches included, bodies of definitions not."""
+    """The names that a module's top level binds, in branches too but not in definitions."""
     for node in body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name
@@ -96,8 +88,7 @@ def bound_names(body: Iterable[ast.stmt]) -> Iterator[str]:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             yield from (name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name))
         else:
-            inner = (child for child in ast.iter_child_nodes(node))
-            yield from bound_names(_statements(inner))
+            yield from bound_names(_statements(ast.iter_child_nodes(node)))
 
 
 def _statements(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:
@@ -109,7 +100,7 @@ def _statements(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:
 
 
 def _siblings(path: Path) -> tuple[str, ...]:
-    """The file's folder where other Python files lie beside it, so that it may import them."""
+    """The file's folder if other Python files lie in it, which the file may import."""
     folder = path.resolve().parent
     others = (other for other in folder.glob("*.py") if other.name not in (path.name, "__init__.py"))
     return (str(folder),) if any(others) else ()

@@ -1,20 +1,19 @@
 """The small variant of a task: the same file with other numbers.
 
-Knows the convention: a file lists in `SMALL` which of its top-level constants take other values, and the variant is the
-file with those values written in their place, so that it stands alone like any task. Does not execute the file.
+Knows the convention. `SMALL` in a file gives other values for some of its top-level constants, and
+the variant is the file with those values written in. It stands alone like any task. Does not
+execute the file.
 """
-
-from __future__ import annotations
 
 import ast
 from dataclasses import replace
 
-from pike.core.config import nearest
 from pike.core.errors import UserError
+from pike.core.settings.merging import nearest
 from pike.core.task import Task, TaskKind
 
 SUFFIX = ":small"
-"""What a task's or suite's name ends with when its small variant is meant."""
+"""The name of a small variant ends with this."""
 
 
 def split(text: str) -> tuple[str, bool]:
@@ -36,14 +35,14 @@ def small(task: Task) -> Task:
         raise UserError(f"Task '{task.id}' has no small variant: its file declares none as SMALL = {{...}}")
     source = task.source
     values = _values(task, constants)
-    places = sorted(((constants[name], text) for name, text in values.items()), key=_place, reverse=True)
-    for node, text in places:
+    replaced = [(constants[name], text) for name, text in values.items()]
+    for node, text in sorted(replaced, key=lambda pair: (pair[0].lineno, pair[0].col_offset), reverse=True):
         source = _replaced(source, node, text)
     return replace(task, id=task.id + SUFFIX, name=f"{task.name} (small)", source=source)
 
 
 def _values(task: Task, constants: dict[str, ast.expr]) -> dict[str, str]:
-    """What `SMALL` says, as source text by constant."""
+    """The values in `SMALL`, as source text by constant."""
     listed = constants["SMALL"]
     if not isinstance(listed, ast.Dict) or not all(isinstance(key, ast.Constant) for key in listed.keys):
         raise UserError(f"Task '{task.id}': SMALL must be a dictionary with names of constants as its keys")
@@ -62,14 +61,10 @@ def _values(task: Task, constants: dict[str, ast.expr]) -> dict[str, str]:
 
 
 def _constant(node: ast.stmt) -> tuple[str, ast.expr] | None:
-    """The name that a statement binds and the value, None for other statements."""
+    """The name and value that a statement binds, None for other statements."""
     if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
         return node.targets[0].id, node.value
     return None
-
-
-def _place(entry: tuple[ast.expr, str]) -> tuple[int, int]:
-    return entry[0].lineno, entry[0].col_offset
 
 
 def _replaced(source: str, node: ast.expr, text: str) -> str:

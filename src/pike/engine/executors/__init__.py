@@ -1,13 +1,27 @@
-"""Who carries evaluations out: judges on this machine, an instant fake, or an earlier run's verdicts.
+"""What carries evaluations out: judges here, an instant fake, or an earlier run's verdicts. Also what
+explores models for recipes.
 
-Knows the seam between the run loop and whatever judges. Does not know how a verdict is reached (`evaluate`) nor
-what is done with it (`engine.run`).
+Knows the seam between the run loop and what judges. Does not judge (`judge`).
 """
 
-from pike.engine.executors.contract import Executor, OnStage
+from pike.engine.executors.contract import Executor, OnStage, Worker
+from pike.engine.executors.exploring import Explorer, ProcessExplorer
 from pike.engine.executors.instant import InstantExecutor
 from pike.engine.executors.lent import LentExecutor
-from pike.engine.executors.local import LocalExecutor
+from pike.engine.executors.local import LocalExecutor, judge_count
+from pike.engine.executors.pool import WorkerPool
 from pike.engine.executors.recorded import RecordedExecutor
 
-__all__ = ["Executor", "InstantExecutor", "LentExecutor", "LocalExecutor", "OnStage", "RecordedExecutor"]
+__all__ = [
+    "Executor",
+    "Explorer",
+    "InstantExecutor",
+    "LentExecutor",
+    "LocalExecutor",
+    "OnStage",
+    "ProcessExplorer",
+    "RecordedExecutor",
+    "Worker",
+    "WorkerPool",
+    "judge_count",
+]

@@ -1,43 +1,90 @@
-"""The seam that every executor fits.
+"""The seams of evaluation: an executor gives verdicts, a pool keeps workers, a worker judges.
 
-Knows what the run loop asks of an executor. Does not know any executor.
+Knows what is asked of each. Does not know any of them.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from pike.core.device import DeviceFacts
-from pike.core.evaluation import Evaluation, EvaluationRequest
+from pike.core.verdict.evaluation import Evaluation, EvaluationRequest
 
 OnStage = Callable[[str], None]
-"""Told what is being done to a candidate (`waiting`, then stage names); called in the event loop's thread."""
+"""Told what is being done to a candidate (`waiting`, then stage names); called in the event loop's
+thread."""
 
 
 class Executor(Protocol):
     """Carries evaluations out; any number may be asked for at once.
 
-    A failing candidate is an `Evaluation`, never an exception, and so is a judge that fails twice
+    A failing candidate is an `Evaluation`, never an exception, and so is a worker that fails twice
     (`infra-error`). Cancelling `evaluate` stops the work and leaves the executor usable.
     """
 
     async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
         """The verdict on one candidate."""
-        ...
+
+    async def evaluate_together(
+        self, requests: Sequence[EvaluationRequest], on_stage: OnStage | None = None
+    ) -> list[Evaluation]:
+        """The verdicts on several candidates of one task on the same terms.
+
+        An executor that times them does so in the same sessions; this one takes them in turn.
+        """
+        return [await self.evaluate(request, on_stage) for request in requests]
+
+    async def preflight(self, request: EvaluationRequest) -> float | None:
+        """Milliseconds of the original, once it ran on drawn inputs; None where nothing is run.
+
+        The request's source does not count. What was prepared is there for the first candidate.
+
+        Raises:
+            UserError: no candidate of the task could be judged on these terms.
+            InfraError: no worker could find out.
+        """
+        return None
 
     async def facts(self, device: str) -> DeviceFacts:
-        """What the device is that candidates run on.
-
-        Args:
-            device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        """What the device (`auto`, `cpu`, `cuda` or `cuda:N`) is that candidates run on.
 
         Raises:
             UserError: there is no such device.
-            InfraError: no judge could be started.
+            InfraError: no worker could be started.
         """
-        ...
 
     async def aclose(self) -> None:
         """Stop everything that was started; safe to call twice."""
-        ...
+
+
+class Worker(Protocol):
+    """One judge, driven by blocking calls from one thread at a time;
+    `pike.judge.client.JudgeClient` is one.
+
+    Every call but `kill` and `close` raises `InfraError` if the worker itself fails, and
+    `UserError` if the task or an option cannot be used.
+    """
+
+    def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
+        """The verdict on one candidate."""
+
+    def evaluate_together(
+        self, requests: Sequence[EvaluationRequest], on_stage: OnStage | None = None
+    ) -> list[Evaluation]:
+        """The verdicts on several candidates of one task, timed in the same sessions if it can."""
+        return [self.evaluate(request, on_stage) for request in requests]
+
+    def preflight(self, request: EvaluationRequest) -> float | None:
+        """Milliseconds of the original, once it was seen that a candidate could be judged."""
+        return None
+
+    def facts(self, device: str) -> DeviceFacts:
+        """What the device is."""
+
+    def release(self) -> None:
+        """Hand all device memory back; what was prepared is prepared again when it is needed."""
+
+    def kill(self) -> None:
+        """End the worker at once, from any thread; a blocked call then raises `InfraError`."""
+
+    def close(self) -> None:
+        """End the worker in good order."""

@@ -1,7 +1,8 @@
 """A deterministic fake: the verdict is a pure function of the source text, and nothing is run.
 
-Knows one comment line and a hash. Does not know torch, processes or clocks. It ships because tests, the
-overhead benchmark and the strategy simulator all need a judge that costs nothing and never lies.
+Knows one comment line and a hash. Does not know torch, processes or clocks. It ships because tests,
+the overhead benchmark and the strategy simulator all need a judge that costs nothing and never
+lies.
 
 A candidate may carry a line such as::
 
@@ -9,11 +10,9 @@ A candidate may carry a line such as::
     # pike-instant: valid 3.5ms final 4.2ms
     # pike-instant: wrong-output off by 0.3
 
-Without one, a hash of the source decides: about two in three are valid, between a quarter and one and a quarter
-of the reference time.
+Without one, a hash of the source decides. About two in three are valid; they take 0.25 to 1.25 of
+the reference time.
 """
-
-from __future__ import annotations
 
 import asyncio
 import hashlib
@@ -21,9 +20,9 @@ import re
 from dataclasses import dataclass
 
 from pike.core.device import DeviceFacts
-from pike.core.evaluation import Effort, Evaluation, EvaluationRequest, OutputError, Status, Timing, Weights
-from pike.core.profile import Hotspot, Profile
-from pike.engine.executors.contract import OnStage
+from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest, OutputError, Status, Timing, Weights
+from pike.core.verdict.profile import Hotspot, Profile
+from pike.engine.executors.contract import Executor, OnStage
 
 _LINE = re.compile(r"^\s*#\s*pike-instant:\s*(?P<status>[a-z-]+)\s*(?P<rest>.*)$", re.MULTILINE)
 _MS = re.compile(r"(?P<name>final\s+)?(?P<ms>[0-9.]+)\s*ms")
@@ -39,7 +38,7 @@ class _Draw:
     reason: str
 
 
-class InstantExecutor:
+class InstantExecutor(Executor):
     """Gives verdicts at once.
 
     Args:

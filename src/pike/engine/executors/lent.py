@@ -1,40 +1,51 @@
-"""An executor that outlives the run it is lent to, for runs that come in many short pieces.
+"""An executor that outlives the runs it is lent to.
 
-Knows whose it is and on what terms it is lent. Does not know how a verdict is reached.
+Knows its owner and the terms on which it is lent. Does not know how a verdict is reached.
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from pike.core.device import DeviceFacts
-from pike.core.evaluation import Effort, Evaluation, EvaluationRequest
+from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest
 from pike.engine.executors.contract import Executor, OnStage
 
 
-@dataclass(frozen=True, slots=True)
 class LentExecutor:
     """Passes everything on but the end.
 
-    Attributes:
-        owner: who judges; only its owner closes it.
-        known: what the device is, where that need not be asked again (asking starts a judge).
+    Args:
+        owner: the executor that judges; only its owner closes it.
+        known: what the device is, if that need not be asked again (asking starts a judge).
         profile: have valid candidates of the search profiled whatever the run's configuration says.
     """
 
-    owner: Executor
-    known: DeviceFacts | None = None
-    profile: bool = False
+    def __init__(self, owner: Executor, known: DeviceFacts | None = None, profile: bool = False) -> None:
+        self._owner = owner
+        self._known = known
+        self._profile = profile
 
     async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
         """The owner's verdict."""
-        if self.profile and request.effort is Effort.SEARCH:
+        if self._profile and request.effort is Effort.SEARCH:
             request = replace(request, profile=True)
-        return await self.owner.evaluate(request, on_stage)
+        return await self._owner.evaluate(request, on_stage)
+
+    async def evaluate_together(
+        self, requests: Sequence[EvaluationRequest], on_stage: OnStage | None = None
+    ) -> list[Evaluation]:
+        """The owner's verdicts."""
+        return await self._owner.evaluate_together(requests, on_stage)
+
+    async def preflight(self, request: EvaluationRequest) -> float | None:
+        """The owner's answer."""
+        return await self._owner.preflight(request)
 
     async def facts(self, device: str) -> DeviceFacts:
-        """What is known, else what the owner says."""
-        return self.known or await self.owner.facts(device)
+        """What the owner says; asked once."""
+        if self._known is None:
+            self._known = await self._owner.facts(device)
+        return self._known
 
     async def aclose(self) -> None:
         """Nothing: the owner goes on."""

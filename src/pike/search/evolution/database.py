@@ -1,8 +1,7 @@
-"""OpenEvolve's database without its surroundings: no clock, no entropy, no log, no order that a hash decides.
+"""OpenEvolve's database without clock, entropy, log or an order that hashes decide (ADR 0007).
 
-Knows what `openevolve.database` reads from the world and puts our own in its place. Does not know what the
-database is used for. The module's code is run once more under a name of ours, so that chance, clock and ids of this
-instance are its own and nothing of the installed module, or of Python's global `random`, is touched (ADR 0007).
+Knows which names `openevolve.database` reads from its surroundings, and replaces them in a second
+instance of the module; the installed one stays untouched. Does not know the use of the database.
 """
 
 from __future__ import annotations
@@ -11,19 +10,21 @@ import logging
 import random
 from collections.abc import Iterable, Iterator, MutableSet
 from functools import cache
-from types import CodeType, ModuleType
+from itertools import count
+from types import CodeType, ModuleType, SimpleNamespace
 from typing import Any
 
 from pike.core.errors import UserError
-from pike.search.evolution.options import EvolutionOptions, Ratios
+from pike.search.options.library import Islands
+from pike.search.options.selection import ByRatio
 
 MODULE = "openevolve.database"
 REMEMBERED_DISTANCES = 64
-"""Distances the database keeps; it copies all of them at every solution, and holds fewer programs than this."""
+"""Distances that the database keeps; it copies all of them at every solution."""
 
 
 class Ordered(MutableSet[str]):
-    """A set that is walked in order of insertion, so that a draw from it is the same in every process."""
+    """A set in order of insertion, so that a draw from it is the same in every process."""
 
     def __init__(self, items: Iterable[str] = ()) -> None:
         self._items = dict.fromkeys(items)
@@ -55,9 +56,10 @@ class Ordered(MutableSet[str]):
 
 
 class Source(str):
-    """A source that is quick to compare: OpenEvolve measures distance by length, lines and distinct characters.
+    """A source that is quick to compare by length, lines and distinct characters.
 
-    It is walked by its distinct characters, each once, and knows its lines; everything else is as in any string.
+    It is walked by its distinct characters, each once, and knows its lines; everything else is as
+    in any string.
     """
 
     __slots__ = ("_letters", "_lines")
@@ -79,45 +81,10 @@ class Source(str):
         return self._lines if part == "\n" and not within else super().count(part, *within)
 
 
-class _Clock:
-    """Counts instead of telling the time: later is still greater."""
-
-    def __init__(self) -> None:
-        self._now = 0.0
-
-    def time(self) -> float:
-        self._now += 1.0
-        return self._now
-
-
-class _Ids:
-    """Numbers instead of random ids, for the copies that the database makes."""
-
-    def __init__(self) -> None:
-        self._made = 0
-
-    def uuid4(self) -> str:
-        self._made += 1
-        return f"copy-{self._made}"
-
-
-class _Copies:
-    """Copies one level deep: what is copied at every solution is flat, or kept only in case our own hook fails."""
-
-    @staticmethod
-    def deepcopy(value: dict[Any, Any]) -> dict[Any, Any]:
-        return dict(value)
-
-
-def open_database(
-    options: EvolutionOptions, ratios: Ratios, rng: random.Random, archive: Any
-) -> tuple[Any, ModuleType]:
+def open_database(options: Islands, ratio: ByRatio, rng: random.Random, archive: Any) -> tuple[Any, ModuleType]:
     """A new, empty `ProgramDatabase` that draws from `rng`, and the instance of its module.
 
     Args:
-        options: the dials.
-        ratios: how seeds are drawn.
-        rng: all its chance.
         archive: makes the database's `archive` hook from the module, None for its own rule.
 
     Raises:
@@ -131,8 +98,8 @@ def open_database(
         archive_size=options.archive,
         num_islands=options.islands,
         elite_selection_ratio=options.elite_ratio,
-        exploration_ratio=ratios.exploration,
-        exploitation_ratio=ratios.exploitation,
+        exploration_ratio=ratio.exploration,
+        exploitation_ratio=ratio.exploitation,
         feature_dimensions=["complexity", "diversity"],
         feature_bins=options.bins,
         migration_interval=options.migration_interval,
@@ -147,18 +114,30 @@ def open_database(
 
 
 def _instance(rng: random.Random) -> Any:
-    code = _code()
+    code = database_code()
     module = ModuleType("pike_openevolve_database")
     exec(code, vars(module))
     log = logging.Logger(module.__name__)
     log.disabled = True
-    vars(module).update(random=rng, time=_Clock(), uuid=_Ids(), copy=_Copies())
-    vars(module).update(logger=log, Program=_timeless(module))
+    vars(module).update(
+        random=rng,
+        time=SimpleNamespace(time=count(1.0).__next__),
+        uuid=SimpleNamespace(uuid4=map("copy-{}".format, count(1)).__next__),
+        # One level deep is enough: the copied values are flat, or read only if a hook fails.
+        copy=SimpleNamespace(deepcopy=dict),
+        logger=log,
+        Program=_timeless(module),
+    )
     return module
 
 
 @cache
-def _code() -> CodeType:
+def database_code() -> CodeType:
+    """The code of OpenEvolve's database module, read once in a process.
+
+    Raises:
+        UserError: the extra is not installed.
+    """
     from importlib import import_module
 
     try:

@@ -1,14 +1,14 @@
-"""What PIKE-O remembers: islands, feature grids and an archive in OpenEvolve's database.
+"""The library of PIKE-O: islands, feature grids and an archive in OpenEvolve's database.
 
-Knows how solutions become its programs, which island a sample belongs to and which programs a sample is drawn from.
-Does not know queries, repairs or who is asked. Decided here, because no source says it:
+Knows how solutions become its programs, which island a sample belongs to and which programs a
+sample is drawn from. Does not know queries, repairs or roles. Decided here, because no source says
+it:
 
 - Samples go to the islands in turn; a solution joins the island that its sample was drawn for.
-- Fitness is calls per second, 1 over the runtime; the original's counts as 0 until its time is told.
+- Fitness is calls per second, 1 over the runtime; the original's counts as 0 until its time is
+  told.
 - A generation of an island is a solution that it took; refused candidates do not count.
 """
-
-from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
@@ -18,8 +18,10 @@ from typing import Any
 
 from pike.core.step import ORIGINAL, Strategy
 from pike.search.evolution.database import Source, open_database
-from pike.search.evolution.options import EvolutionOptions, Ratios
-from pike.search.parts import Draw, Node
+from pike.search.options.library import Islands
+from pike.search.options.prompting import Drawn
+from pike.search.options.selection import ByRatio
+from pike.search.parts import Node, SeedDraw
 
 FITNESS = "combined_score"
 """The metric that OpenEvolve ranks by."""
@@ -32,13 +34,13 @@ class Population:
     """What an evolutionary library holds: candidates, and copies of them on other islands, by id.
 
     Attributes:
-        islands: who is on each island.
+        islands: the members of each island.
         archive: the elites.
-        cells: for each island, who holds which cell of the feature grid.
+        cells: for each island, the member in each cell of the feature grid.
         generations: how many solutions each island took.
         migrated_at: the greatest generation at the last migration.
-        copies: the candidate that each copy is one of.
-        homes: the island that each solution joined, those that have gone since included.
+        copies: the original of each copy.
+        homes: the island that each solution joined, also for solutions that have gone since.
     """
 
     islands: tuple[tuple[str, ...], ...]
@@ -54,17 +56,17 @@ class EvolutionLibrary:
     """A `Library` on OpenEvolve's `ProgramDatabase`, which it drives as OpenEvolve's own loop does.
 
     Args:
-        options: the dials.
-        ratios: how seeds are drawn.
-        rng: all its chance; the same stream and the same calls give the same draws, in every process.
+        rng: all its chance; the same stream and the same calls give the same draws, in every
+            process.
 
     Raises:
         UserError: the extra `openevolve` is not installed.
     """
 
-    def __init__(self, options: EvolutionOptions, ratios: Ratios, rng: random.Random) -> None:
+    def __init__(self, options: Islands, ratio: ByRatio, shown: Drawn, rng: random.Random) -> None:
         self._options = options
-        self._database, self._module = open_database(options, ratios, rng, _archive_rule)
+        self._shown = shown
+        self._database, self._module = open_database(options, ratio, rng, _archive_rule)
         self._nodes: dict[str, Node] = {}
         self._generations = {ORIGINAL: 0}
         self._origins = {ORIGINAL: ORIGINAL}
@@ -74,7 +76,7 @@ class EvolutionLibrary:
         self._add(ORIGINAL, "", 0.0, None, 0)
 
     def add(self, node: Node) -> None:
-        """Take a solution into its island; refused ones are left out, and `ORIGINAL` tells the original's time."""
+        """Take a valid solution into its island; `ORIGINAL` tells the original's time."""
         if not node.valid:
             return
         fitness = 1000.0 / max(node.ms, 1e-9)
@@ -89,8 +91,8 @@ class EvolutionLibrary:
             self._database.migrate_programs()
         self._settle()
 
-    def turn(self) -> None:
-        """Rounds mean nothing to it."""
+    def begin_round(self) -> None:
+        """Nothing to forget: its own rules decide what stays."""
 
     def holds(self, id: str) -> bool:
         """Whether the candidate or a copy of it is in the population."""
@@ -101,19 +103,19 @@ class EvolutionLibrary:
         held = {self._origin(program) for program in self._database.programs.values()} - {ORIGINAL}
         return tuple(sorted(self._nodes[name] for name in held)[:count])
 
-    def draw(self) -> Draw:
-        """A seed for the island whose turn it is, with the top of its island and inspirations to show beside it."""
+    def draw(self) -> SeedDraw:
+        """A seed for the next island in turn, with the top of its island and inspirations."""
         island = self._drawn % self._options.islands
         self._drawn += 1
-        seed, others = self._database.sample_from_island(island, self._options.inspirations)
+        seed, others = self._database.sample_from_island(island, self._shown.others)
         self._settle()
         shown = [*self._top(seed), *others]
         names = dict.fromkeys(self._origin(program) for program in shown)
         chosen = self._origin(seed)
-        return Draw(chosen, tuple(name for name in names if name not in (chosen, ORIGINAL)), island)
+        return SeedDraw(chosen, tuple(name for name in names if name not in (chosen, ORIGINAL)), island)
 
     def population(self) -> Population:
-        """What it holds now."""
+        """The current population."""
         database, origins = self._database, self._origins
         return Population(
             islands=tuple(tuple(island) for island in database.islands),
@@ -148,10 +150,10 @@ class EvolutionLibrary:
                 program.metrics[FITNESS] = fitness
 
     def _top(self, seed: Any) -> list[Any]:
-        if not self._options.top:
+        if not self._shown.top:
             return []
         island = seed.metadata.get("island", 0)
-        return list(self._database.get_top_programs(self._options.top, island_idx=island))
+        return list(self._database.get_top_programs(self._shown.top, island_idx=island))
 
     def _origin(self, program: Any) -> str:
         """The candidate that a program is, or is a copy of."""
@@ -162,7 +164,7 @@ class EvolutionLibrary:
         return self._origins[name]
 
     def _settle(self) -> None:
-        """Learn whose copies are new, and drop what the database collects without use."""
+        """Note the originals of new copies, and drop what the database collects without use."""
         for program in self._database.programs.values():
             self._origin(program)
         for stats in self._database.feature_stats.values():
@@ -170,7 +172,7 @@ class EvolutionLibrary:
 
 
 def population(strategy: Strategy) -> Population | None:
-    """What a strategy's evolutionary library holds; None where it has none."""
+    """The population of a strategy's evolutionary library, None if it has another library."""
     library = getattr(strategy, "library", None)
     return library.population() if isinstance(library, EvolutionLibrary) else None
 
@@ -178,8 +180,8 @@ def population(strategy: Strategy) -> Population | None:
 def _archive_rule(module: ModuleType) -> Callable[[Any, Any], Any]:
     """OpenEvolve's own archive, closed to the original model and its copies.
 
-    A solution takes the place of the elite whose cell it took; else it joins while there is room; else it
-    replaces the worst elite if it is faster.
+    A solution takes the place of the elite whose cell it took; else it joins while there is room;
+    else it replaces the worst elite if it is faster.
     """
 
     def decide(snapshot: Any, candidate: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Where suites come from: a loader for each kind of place, one file a loader, each listed once in `listing`."""
+"""The places that suites come from: one loader per kind of place, listed in `listing`."""
 
 from pike.tasks.loaders.listing import load_suite, suite_of
 

@@ -1,34 +1,32 @@
 """Data sets on the Hugging Face Hub: `hf:OWNER/NAME`, or one split of it as `hf:OWNER/NAME/SPLIT`.
 
-Knows the columns of KernelBench's data set (`ScalingIntelligence/KernelBench`: `code`, `level`, `name`, `problem_id`,
-one split a level) and asks the `datasets` package for the rows. Does not know how that package finds or keeps them.
+Knows the columns of KernelBench's data set (`ScalingIntelligence/KernelBench`: `code`, `level`,
+`name`, `problem_id`, one split a level). Does not know how the `datasets` package finds or keeps
+the rows.
 """
-
-from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from typing import Any
 
-from pike.core.config import nearest
 from pike.core.errors import UserError
-from pike.core.task import Task
+from pike.core.settings.merging import nearest
 from pike.tasks.sources import from_text
-from pike.tasks.suite import Entry, Suite
+from pike.tasks.suite import Suite, SuiteEntry
 
 PREFIX = "hf:"
-"""What the name of a data set begins with."""
+"""The name of a data set begins with this."""
 
 _CODE, _NAME, _NUMBER = "code", "name", "problem_id"
 
 
 def load(name: str) -> Suite | None:
-    """The tasks of a data set or of one of its splits; None where the name stands for something else.
+    """The tasks of a data set or of one of its splits; None for names of another kind.
 
     Raises:
-        UserError: the name has another form, the extra `hf` is missing, or the data set cannot be had or has no
-            column `code`.
+        UserError: the name is malformed, the extra `hf` is missing, or the data set cannot be
+            loaded.
     """
     if not name.startswith(PREFIX):
         return None
@@ -52,24 +50,24 @@ def load(name: str) -> Suite | None:
 
 
 def forget() -> None:
-    """Ask anew for data sets that were loaded before."""
+    """Forget the data sets that were loaded before."""
     _splits.cache_clear()
 
 
 @cache
 def _splits(dataset: str) -> Mapping[str, Any]:
-    """The rows of each split; kept, as every task of a campaign asks for them."""
+    """The rows of each split; kept, because every task of a campaign asks for them."""
     try:
         datasets = importlib.import_module("datasets")
     except ImportError:
         raise UserError("Suites named hf:... need the extra 'hf': pip install 'pike-torch[hf]'") from None
     try:
         return dict(datasets.load_dataset(dataset))
-    except Exception as error:  # network, disk, or a data set that does not exist: the package has no common root
+    except Exception as error:  # the package has no common root for failures of network and disk
         raise UserError(f"Data set '{dataset}' cannot be loaded: {type(error).__name__}: {error}") from error
 
 
-def _entries(dataset: str, split: str, rows: Any, prefixed: bool) -> Iterator[Entry]:
+def _entries(dataset: str, split: str, rows: Any, prefixed: bool) -> Iterator[SuiteEntry]:
     for index, row in enumerate(rows):
         if not isinstance(row.get(_CODE), str):
             raise UserError(f"Data set '{dataset}' is not in KernelBench's format: its rows have no text '{_CODE}'")
@@ -77,15 +75,11 @@ def _entries(dataset: str, split: str, rows: Any, prefixed: bool) -> Iterator[En
         address = f"{PREFIX}{dataset}/{split}/{stem}"
         id = f"{split}/{stem}" if prefixed else stem
         name = f"{dataset.partition('/')[2]}/{split}/{stem}"
-        yield Entry(id, name, address, address, partial(_task, row[_CODE], name, address))
+        yield SuiteEntry(id, name, address, address, partial(from_text, row[_CODE], id=name, origin=address))
 
 
 def _stem(row: Mapping[str, Any], index: int) -> str:
-    """The row's name with its number before it, as in the files that the data set was made from."""
+    """The row's name after its number, as in the files from which the data set was made."""
     number = str(row.get(_NUMBER, index + 1))
     name = str(row.get(_NAME) or "task").removesuffix(".py").replace("/", "_")
     return name if name.partition("_")[0] == number else f"{number}_{name}"
-
-
-def _task(source: str, name: str, address: str) -> Task:
-    return from_text(source, id=name, origin=address)

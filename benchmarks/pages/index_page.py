@@ -1,0 +1,89 @@
+"""The first page of results, and the page of what others published.
+
+Knows words and tables. Does not know files nor how figures are computed (`pike.reporting`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pages.cold import COLD
+from pages.markdown import GENERATED, plain_ms, table
+from pages.published import PublishedFigures, PublishedTimes
+from pages.suite_page import PEER, WINNERS, Context, behind, lead, over_published, page_name, recipes_of
+from pike.core import figures
+from pike.reporting.results import ResultsTable
+
+_INTRODUCTION = """Recipes cost no query and no money. *Accumulated winners* are the best that any search over recipes
+has found, most of them started from what had won before. *Cold* is what one search from nothing
+has after ten minutes. A task without a verdict counts as 1. The last two columns say how many
+times as long as the recipes' candidates those of `{peer}` take, and those
+of the fastest baseline of each task. The brackets say over how many tasks, and on how many the
+baseline is ahead by more than one percent."""
+
+
+def index_page(found: Sequence[ResultsTable], context: Context) -> str:
+    """What recipes reach on every suite and device, a line for each precision, with links to the
+    pages."""
+    parts = ["# Results", GENERATED.format(command=context.command)]
+    if not found:
+        parts.append("Nothing has been measured yet.")
+    else:
+        parts += ["![Clamped geometric means on Level 3-pike](../assets/level3-pike-h100.svg)"]
+        parts += [_INTRODUCTION.format(peer=PEER), _glance(found, context)]
+    parts += [*_best_published(context.published), "[How to read these pages](reading.md) defines every column."]
+    return "\n\n".join(parts) + "\n"
+
+
+def published_page(published: PublishedFigures, command: str) -> str:
+    """All published figures: geometric means, and times of single tasks."""
+    parts = ["# Published figures", GENERATED.format(command=command)]
+    rows = [[one.suite, one.contender, figures.times(one.clamped), one.source] for one in published.geomeans]
+    parts += ["Geometric means as their authors published them, measured by their own evaluators."]
+    parts += [table(["suite", "contender", "clamped", "source"], rows)]
+    for times in published.times:
+        parts += _times(times)
+    return "\n\n".join(parts) + "\n"
+
+
+def _glance(found: Sequence[ResultsTable], context: Context) -> str:
+    rows = []
+    for one in found:
+        if recipes := recipes_of(one):
+            peer = next((column for column in one.columns if column.contender.name == PEER), None)
+            link = f"[{one.suite or 'own tasks'}]({page_name(one.suite, one.device)})"
+            row = [link, one.device, one.precision.value, figures.times(one.all_counted(recipes))]
+            row += [context.cold.over(one)]
+            row += [f"{recipes.tried} of {len(one.tasks)}"]
+            row += [over_published(one, recipes, context.published.times_of(one.suite))]
+            rows.append([*row, behind(peer), lead(one.leads(recipes))])
+    head = ["suite", "device", "precision", WINNERS, COLD, "verdicts", "over published eager"]
+    return table([*head, PEER, "fastest baseline"], rows)
+
+
+def _best_published(published: PublishedFigures) -> Iterator[str]:
+    """What others reached on each suite, the best first."""
+    lines = []
+    for suite in dict.fromkeys(one.suite for one in published.geomeans):
+        of_suite = sorted((one for one in published.geomeans if one.suite == suite), key=lambda one: -one.clamped)
+        reached = "; ".join(f"{one.contender} {figures.times(one.clamped)}" for one in of_suite)
+        sources = ", ".join(dict.fromkeys(one.source for one in of_suite))
+        lines.append(f"- {suite} ({sources}): {reached}.")
+    if lines:
+        yield "[Published figures](published.md), by the authors' own evaluator on their own tasks:"
+        yield "\n".join(lines)
+
+
+def _times(times: PublishedTimes) -> Iterator[str]:
+    yield f"## {times.suite}: single tasks, measured outside this judge"
+    yield "\n".join(times.about)
+    names = times.contenders
+    means = [times.geomeans(name) for name in names]
+    rows = [["**clamped**", "", *(figures.times(clamped) for clamped, _, _ in means)]]
+    rows.append(["**raw**", "", *(figures.times(raw) for _, raw, _ in means)])
+    rows.append(["**with a time**", "", *(f"{count} of {len(times.rows)}" for _, _, count in means)])
+    for task, _ in times.rows:
+        speedups = [times.speedup(task, name) for name in names]
+        words = [one if isinstance(one, str) else figures.times(one) for one in speedups]
+        rows.append([task, plain_ms(times.eager_ms(task)), *words])
+    yield table(["task", "eager ms", *names], rows)

@@ -1,0 +1,128 @@
+"""What is done with the folder of a run: load its winner, write its page, hand it to another tool.
+
+Knows the files of a run's folder. Does not know how a run is carried out.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pike.api.targets import Inputs, call_of
+from pike.core.errors import UserError
+from pike.engine.tools.openevolve import Checkpoint
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from pike.api.dropin import Form
+
+
+def load(
+    path: str | Path | Sequence[str | Path],
+    reference: nn.Module,
+    example_inputs: Inputs | None = None,
+    *,
+    init_inputs: tuple[Any, ...] | None = None,
+) -> nn.Module:
+    """Load the candidate of a `best.py` as a drop-in for `reference`.
+
+    The file's code runs in this process.
+
+    >>> faster = pike.load("best.py", reference=model)
+    >>> with torch.no_grad():
+    ...     faster(example).shape
+    torch.Size([32, 64])
+
+    Args:
+        path: a `best.py` that PIKE wrote, or several, each for calls of its own (`dynamic_batch`).
+        reference: the original model with the weights to use. It is not copied, and it answers
+            the calls that were not judged.
+        example_inputs: the inputs of a call, where the file does not describe them.
+        init_inputs: constructor arguments of `ModelNew`, where the file does not hold them.
+
+    Returns:
+        A `DropIn`.
+
+    Raises:
+        UserError: a file is missing, was not written by PIKE, or was judged elsewhere than another.
+    """
+    from pike.api.dropin import DropIn
+
+    paths = [Path(path)] if isinstance(path, str | Path) else [Path(one) for one in path]
+    forms = []
+    for one in paths:
+        forms.append(_form(one, example_inputs, init_inputs))  # a comprehension would be a frame to warnings
+    if not forms:
+        raise UserError("There is no file to load: give the path of a best.py to pike.load")
+    first, *more = forms
+    for path, form in zip(paths, forms, strict=True):
+        if (form.judged.device, form.judged.gpu) != (first.judged.device, first.judged.gpu):
+            raise UserError(f"The files {paths[0]} and {path} were judged on different devices: load them one by one")
+    return DropIn(reference, first.build, first.judged, more=tuple(more))
+
+
+def _form(path: Path, example_inputs: Inputs | None, init_inputs: tuple[Any, ...] | None) -> Form:
+    from pike.api.dropin import Form, FromSource, JudgedCalls
+    from pike.engine.output import best_file
+    from pike.engine.output.signature import describe
+
+    terms = best_file.read(path)
+    call = terms.call
+    if call is None:
+        if example_inputs is None:
+            raise UserError(f"The file {path} does not say what calls look like: give example_inputs to pike.load")
+        example = call_of(example_inputs)
+        call = describe(example.args, example.kwargs)
+    if terms.constants is None and len(re.findall(r"\w\[", call)) > 1:
+        warnings.warn(
+            f"The file {path} does not say which inputs were the same in all judged calls, for example a mask of ones: "
+            "the candidate may take them for granted; optimise again to be told of other values",
+            stacklevel=3,
+        )
+    gpu = terms.evaluation.device if terms.device == "cuda" else ""
+    judged = JudgedCalls(call, terms.device, gpu, terms.dtypes, terms.constants or ())
+    arguments = terms.arguments() if init_inputs is None else init_inputs
+    return Form(FromSource(path.read_text(), terms.evaluation.weights, arguments), judged)
+
+
+def report(folder: str | Path) -> Path:
+    """Write the page of a run, finished or not; of a folder of runs or a suite, a page on all.
+
+    >>> pike.report("runs/example").name
+    'report.html'
+
+    Args:
+        folder: the folder of a run, of several, or of a suite.
+
+    Returns:
+        The page.
+
+    Raises:
+        UserError: there is neither a run nor a result in `folder`.
+    """
+    from pike.reporting import write
+
+    return write(Path(folder))
+
+
+def export(folder: str | Path, out: str | Path | None = None) -> Checkpoint:
+    """Write a run, finished or not, as a checkpoint that the tools of OpenEvolve open.
+
+    >>> pike.export("runs/example").path.parent.name
+    'checkpoints'
+
+    Args:
+        folder: the folder of a run.
+        out: where `checkpoints/checkpoint_N` goes, by default `openevolve` inside the run's folder.
+
+    Raises:
+        UserError: there is no run in `folder`, the extra `openevolve` is missing, or the
+            checkpoint cannot be written.
+    """
+    from pike.engine.tools.openevolve import export as export_run
+
+    return export_run(Path(folder), Path(out) if out is not None else None)

@@ -1,0 +1,4 @@
+"""How results look on a terminal: tables, sentences and live panels.
+
+Knows Rich. Does not know any command.
+"""

@@ -1,0 +1,100 @@
+"""`pike report` and `pike export`: the page of a run, a suite or a folder; other tools' forms.
+
+Knows which page belongs to which folder. Does not know what a page holds (`api`).
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from pike.api import outputs
+from pike.api.campaigns import is_campaign, write_figures
+from pike.api.outputs import report as write_page
+from pike.api.views import RunSummary, summarise
+from pike.cli import options as opt
+from pike.cli.compare import campaign
+from pike.cli.terminal import Terminal
+from pike.core import figures
+from pike.core.errors import UserError
+
+
+def report(run: opt.Run, as_json: opt.Json = False) -> None:
+    """Write the page of a run, finished or not; of a campaign, suite or folder, of all its runs."""
+    terminal = Terminal(as_json)
+    if is_campaign(run):
+        _report_campaign(terminal, run)
+        return
+    page = write_page(run)
+    summary = summarise(run) if page.parent == run and page.name == "report.html" else None
+    if summary is not None:
+        terminal.show(Text(_sentence(summary)))
+    terminal.show(Text(str(page)))
+    terminal.result({"report": str(page), "summary": None if summary is None else _flat(summary)})
+
+
+def _report_campaign(terminal: Terminal, folder: Path) -> None:
+    """The table, `campaign.json` anew, and the pages of the runs that have begun."""
+    found = write_figures(folder)
+    campaign.show(terminal, folder, found)
+    begun = any(cell.run for cell in found.cells)
+    page = write_page(folder / "runs") if begun else None
+    if page is not None:
+        terminal.show(Text(f"page      {page}"))
+    terminal.result({"report": None if page is None else str(page), "campaign": found})
+
+
+def _sentence(summary: RunSummary) -> str:
+    best = summary.best
+    reached = f"best {figures.times(best.speedup)} by {best.candidate.id}" if best else "no valid candidate"
+    if best and not best.faster:
+        reached = (
+            f"the original stays (the fastest valid candidate, {best.candidate.id}, {figures.times(best.speedup)})"
+        )
+    spent = figures.plural(sum(number for _, number in summary.statuses), "candidate")
+    if summary.config.llm.asks_models:
+        spent = f"{summary.spend.queries} of {figures.plural(summary.config.budget.queries, 'query')}"
+    return f"{summary.task.name}: {summary.state.value}, {reached}, {spent}, {figures.duration(summary.seconds)}"
+
+
+def _flat(summary: RunSummary) -> dict[str, Any]:
+    best = summary.best
+    return {
+        "task": summary.task.id,
+        "state": summary.state,
+        "stopped": summary.stop_reason,
+        "best": best.candidate.id if best else None,
+        "improved": best is not None and best.faster,
+        "speedup": None if best is None else best.speedup if best.faster else 1.0,
+        "spend": summary.spend,
+        "seconds": summary.seconds,
+        "rounds": summary.rounds,
+        "statuses": {status.value: number for status, number in summary.statuses},
+        "fix_attempts": {str(attempts): number for attempts, number in summary.fix_attempts},
+        "never_valid": summary.never_valid,
+        "trajectory": summary.points,
+    }
+
+
+OpenEvolve = Annotated[
+    bool, typer.Option("--openevolve", help="As a checkpoint that OpenEvolve's loader and visualiser open.")
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Where to write it.", show_default="inside the run's folder", file_okay=False),
+]
+
+
+def export(run: opt.Run, openevolve: OpenEvolve = False, out: Out = None, as_json: opt.Json = False) -> None:
+    """Write a run, finished or not, in the form of another tool."""
+    if not openevolve:
+        raise UserError("Say in which form to export the run: add --openevolve")
+    terminal = Terminal(as_json)
+    done = outputs.export(run, out)
+    islands = figures.plural(len(done.islands), "island")
+    terminal.show(Text(f"{figures.plural(done.programs, 'program')} on {islands}, best {done.best}."))
+    terminal.show(Text(str(done.path)))
+    terminal.result(
+        {"checkpoint": str(done.path), "programs": done.programs, "islands": done.islands, "best": done.best}
+    )

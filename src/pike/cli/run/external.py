@@ -1,0 +1,239 @@
+"""`pike ask`, `pike tell` and `pike finish`: a run that is answered from outside.
+
+Knows where prompts go, answers come from and how moves are printed. Does not make them (`api`).
+"""
+
+import dataclasses
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from pike.api import external
+from pike.api.external import ANSWER_BYTES, ExternalStatus, MoveReply, Question
+from pike.cli import options as opt
+from pike.cli.display import run as display
+from pike.cli.display.progress import Watcher
+from pike.cli.display.verdict import exit_code, show_verdict
+from pike.cli.terminal import Terminal
+from pike.core import figures
+from pike.core.errors import UserError
+from pike.core.query import Answer
+from pike.core.verdict.printable import printable
+
+StepId = Annotated[
+    int | None, typer.Option("--step", metavar="N", help="Which of several prompts.", show_default="oldest")
+]
+Into = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="Write the prompt here; with --all, a folder.", show_default="stdout"),
+]
+All = Annotated[
+    bool,
+    typer.Option("--all", help="Write every prompt that may be in flight into the folder --out, as step-N.prompt.md."),
+]
+AnswerFile = Annotated[
+    str,
+    typer.Argument(
+        metavar="ANSWER",
+        help="A candidate file (.py), any other file with the answer's text, - for stdin, or a folder with an answer "
+        "step-N.py, step-N.md or step-N.txt for each of several prompts.",
+        show_default=False,
+    ),
+]
+Parent = Annotated[
+    str | None,
+    typer.Option(metavar="ID", help="The candidate that the answer continues.", show_default="the prompt's own seed"),
+]
+Author = Annotated[str | None, typer.Option(metavar="NAME", help="Who wrote it.", show_default="by-hand")]
+Usd = Annotated[float | None, typer.Option(min=0.0, metavar="USD", help="What it cost.", show_default="unknown")]
+Tokens = Annotated[int, typer.Option(min=0, metavar="N", show_default="estimated")]
+
+
+def ask(run: opt.Run, step: StepId = None, every: All = False, out: Into = None, as_json: opt.Json = False) -> None:
+    """Print the next prompt of a run that is answered from outside.
+
+    Start one with pike optimize TASK --strategy agent. With --all, RUN may also be a campaign.
+    """
+    terminal = Terminal(as_json)
+    if every:
+        _ask_all(terminal, run, step, out)
+        return
+    question = external.ask(run, step=step)
+    text = question.text
+    if out is not None:
+        _write(out, text)
+    elif not as_json:
+        sys.stdout.write(printable(text))
+    terminal.note(Text(f"Step {question.step.id} for {question.step.role.value}. {_left(question.status)}"))
+    terminal.note(
+        Text(f"Answer with:  pike tell {shlex.quote(str(run))} ANSWER --step {question.step.id}", style="bold")
+    )
+    terminal.result(_asked(question))
+
+
+def _ask_all(terminal: Terminal, run: Path, step: int | None, out: Path | None) -> None:
+    if out is None or step is not None:
+        raise UserError("--all writes many prompts: give the folder for them with --out, and no --step")
+    asked = external.ask_all(run, out)
+    count = sum(map(len, asked.values()))
+    for name, several in asked.items():
+        terminal.show(Text(f"{name or run}: {figures.plural(len(several), 'prompt')}. {_left(several[0].status)}"))
+    terminal.note(Text(f"{figures.plural(count, 'prompt')} in {out}. Answer step-N.prompt.md with step-N.py or .md"))
+    terminal.note(Text(f"Then:  pike tell {shlex.quote(str(run))} {shlex.quote(str(out))}", style="bold"))
+    terminal.result({"prompts": [_asked(one) | {"run": name} for name, several in asked.items() for one in several]})
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise UserError(f"The prompt cannot be written to {path}: {error.strerror}; choose another file") from error
+
+
+def tell(
+    run: opt.Run,
+    answer: AnswerFile,
+    step: StepId = None,
+    parent: Parent = None,
+    author: Author = None,
+    usd: Usd = None,
+    input_tokens: Tokens = 0,
+    output_tokens: Tokens = 0,
+    profile: opt.Profile = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Answer a prompt: a candidate is judged at once and counts as one query."""
+    terminal = Terminal(as_json)
+    if answer != "-" and Path(answer).is_dir():
+        if profile or input_tokens or output_tokens or any(one is not None for one in (step, parent, usd)):
+            raise UserError("A folder of answers takes no option but --author: tell the files one by one")
+        _tell_all(terminal, run, Path(answer), author or "")
+    given = dataclasses.replace(
+        _read(answer),
+        parent=parent or "",
+        model=author or "",
+        usd=usd,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+    )
+    with Watcher(terminal.notes) as watcher:
+        reply = external.tell(run, given, step=step, profile=profile, observer=watcher)
+    _show(terminal, reply)
+    terminal.result(_told(reply))
+    raise typer.Exit(_exit_code(reply))
+
+
+def _tell_all(terminal: Terminal, run: Path, answers: Path, author: str) -> None:
+    with Watcher(terminal.notes) as watcher:
+        told = external.tell_all(run, answers, author=author, observer=watcher)
+    rows = [(name, file, reply) for name, several in told.items() for file, reply in several]
+    for _, file, reply in rows:
+        before = " (answered before)" if reply.known else ""
+        terminal.show(Text(f"{file.path}: {_in_short(reply)}{before}"))
+    for name, several in told.items():
+        status = several[-1][1].status
+        after = f"finished: see pike report {status.result.folder}" if status.result.finished else _left(status)
+        terminal.show(Text(f"{name or run}: {after}"))
+    terminal.result({"answers": [_told(one) | {"run": name, "file": str(file.path)} for name, file, one in rows]})
+    codes = [_exit_code(reply) for *_, reply in rows]
+    raise typer.Exit(next((code for code in (130, 3, 0) if code in codes), 1))
+
+
+def _in_short(reply: MoveReply) -> str:
+    verdict = reply.solution.evaluation if reply.solution else None
+    if reply.solution is None or verdict is None:
+        said = f"{figures.plural(len(reply.ideas), 'idea')} taken" if reply.ideas else reply.failure
+        return said or "the plan was taken"
+    how = figures.times(verdict.speedup) if verdict.valid else verdict.reason
+    return f"{reply.solution.candidate.id} {verdict.status.value}: {how}"
+
+
+def _read(answer: str) -> Answer:
+    if answer == "-":
+        return external.answer_from(sys.stdin.buffer.read(ANSWER_BYTES + 1), "The answer on stdin", is_file=False)
+    return external.read_answer(Path(answer))
+
+
+def _show(terminal: Terminal, reply: MoveReply) -> None:
+    verdict = reply.solution.evaluation if reply.solution else None
+    if reply.solution is not None and verdict is not None:
+        again = ", as judged before: nothing was judged and no query was used" if reply.known else ""
+        terminal.show(Text(f"{reply.solution.candidate.id}{again}", style="bold"))
+        show_verdict(terminal, verdict)
+    elif reply.ideas:
+        terminal.show(Text(f"{figures.plural(len(reply.ideas), 'idea')} taken."))
+    else:
+        terminal.show(Text("The plan was taken." if reply.text else f"It brought nothing: {reply.failure}."))
+    if reply.status.result.finished:
+        terminal.show(*display.closing_lines(reply.status.result, Path(reply.status.result.folder) / "report.html"))
+    else:
+        terminal.show(Text(_left(reply.status)))
+
+
+def _exit_code(reply: MoveReply) -> int:
+    """As `pike evaluate` for a candidate, else 0 for a useful answer; 130 after Ctrl-C."""
+    if reply.solution is None and reply.status.result.stopped == "interrupted":
+        return 130
+    if reply.solution is not None:
+        return exit_code(reply.solution.evaluation)
+    return 0 if reply.ideas or reply.text else 1
+
+
+def finish(run: opt.Run, as_json: opt.Json = False) -> None:
+    """End a run that is answered from outside: its best candidates are measured again."""
+    terminal = Terminal(as_json)
+    with Watcher(terminal.notes) as watcher:
+        done = external.finish(run, observer=watcher)
+    display.finish(terminal, done)
+
+
+def _left(status: ExternalStatus) -> str:
+    """What is left of the budget, and the best so far, in one sentence."""
+    best = status.best
+    fastest = f"best {figures.times(best.evaluation.speedup)} by {best.candidate.id}" if best else "none valid yet"
+    return f"{status.left} of {figures.plural(status.budget.queries, 'query')} left, {fastest}."
+
+
+def _asked(question: Question) -> dict[str, Any]:
+    """A prompt, for programs."""
+    return {
+        "step": question.step.id,
+        "role": question.step.role,
+        "seed": question.step.seed,
+        "failing": question.step.failing,
+        "system": question.system,
+        "prompt": question.prompt,
+        **_stands(question.status),
+    }
+
+
+def _told(reply: MoveReply) -> dict[str, Any]:
+    """What became of an answer, for programs."""
+    solution = reply.solution
+    return {
+        "step": reply.step.id if reply.step else None,
+        "candidate": solution.candidate.id if solution else None,
+        "parent": solution.candidate.parent if solution else None,
+        "known": reply.known,
+        "evaluation": solution.evaluation.flat() if solution else None,
+        "ideas": list(reply.ideas),
+        "failure": reply.failure,
+        **_stands(reply.status),
+    }
+
+
+def _stands(status: ExternalStatus) -> dict[str, Any]:
+    """Where a run stands, for programs."""
+    best = status.best
+    return {
+        "finished": status.result.finished,
+        "stopped": status.result.stopped,
+        "queries_left": status.left,
+        "waiting": [step.id for step in status.waiting],
+        "best": best.candidate.id if best else None,
+        "best_speedup": best.evaluation.speedup if best else None,
+    }

@@ -1,0 +1,1 @@
+"""What suites and campaigns compare: contenders, the plan of their cells, and results."""

@@ -1,0 +1,1 @@
+"""What a user may set: configuration, budgets and campaign files, as frozen records."""

@@ -1,0 +1,1 @@
+"""What a judge says of a candidate, as frozen records."""

@@ -1,0 +1,20 @@
+"""Spends a long first call on preparations that no user of a few calls gets back.
+
+rows: 73
+seen: public audits of agent-written kernels, 2026
+mechanism: the first call is timed too
+bite: accepted
+expected: neutral
+label: slow-first-call
+"""
+
+
+class ModelNew(Original):
+    tables = None
+
+    def forward(self, x):
+        if self.tables is None:
+            self.tables = torch.eye(256)
+            for _ in range(600):
+                self.tables = self.tables @ self.first.weight.t() @ self.first.weight / 9
+        return super().forward(x)

@@ -1,0 +1,285 @@
+"""A pool of workers: each evaluation goes to one that is idle, and a lost worker's work to another.
+
+Knows which workers are idle, what each prepared last, and the rule for device memory. Does not know
+what a worker is. Each blocks, so a thread drives it; they take turns on the device (`judge.timing`).
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from itertools import chain
+from typing import TypeVar
+
+from pike.core.device import DeviceFacts
+from pike.core.errors import InfraError, UserError
+from pike.core.task import Task
+from pike.core.verdict.evaluation import DEVICE_MEMORY, Evaluation, EvaluationRequest, Status
+from pike.engine.executors.contract import OnStage, Worker
+
+T = TypeVar("T")
+_Terms = tuple[Task, tuple[object, ...]]
+
+ATTEMPTS = 2
+"""How often one evaluation is tried when its worker dies; the second time may be the candidate's
+doing."""
+
+
+class _Slot:
+    """Room for one worker, which is started in a thread of the pool when it is first needed.
+
+    `kill` may come from the loop's thread at any moment, also while the worker is being started.
+    """
+
+    def __init__(self, start: Callable[[], Worker]) -> None:
+        self.prepared: _Terms | None = None
+        self._start = start
+        self._worker: Worker | None = None
+        self._killed = threading.Event()
+        self._lock = threading.Lock()
+
+    def work(self, job: Callable[[Worker], T]) -> T:
+        with self._lock:
+            if self._killed.is_set():
+                raise InfraError("the judge was stopped")
+            worker = self._worker = self._worker or self._start()
+        if self._killed.is_set():
+            worker.kill()
+            raise InfraError("the judge was stopped")
+        return job(worker)
+
+    @property
+    def runs(self) -> bool:
+        """Whether its worker was started."""
+        return self._worker is not None
+
+    def release(self) -> None:
+        """Have the worker hand device memory back; one that cannot is killed."""
+        if self._worker is None or self._killed.is_set():
+            return
+        self.prepared = None
+        try:
+            self._worker.release()
+        except InfraError:
+            self._worker.kill()
+
+    def kill(self) -> None:
+        """End the worker; the slot is not used again."""
+        self._killed.set()
+        worker = self._worker
+        if worker is not None:
+            worker.kill()
+
+    def close(self) -> None:
+        if self._worker is not None and not self._killed.is_set():
+            self._worker.close()
+
+
+class Gate:
+    """Lets any number in together, or one alone; later arrivals queue behind a wish to be alone."""
+
+    def __init__(self) -> None:
+        self._inside = 0
+        self._closed = False
+        self._changed = asyncio.Condition()
+
+    @asynccontextmanager
+    async def shared(self) -> AsyncIterator[None]:
+        """Be inside together with others."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: not self._closed)
+            self._inside += 1
+        try:
+            yield
+        finally:
+            self._inside -= 1
+            await asyncio.shield(self._tell())
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        """Be inside alone: new arrivals wait, then those inside leave."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: not self._closed)
+            self._closed = True
+        try:
+            async with self._changed:
+                await self._changed.wait_for(lambda: not self._inside)
+            yield
+        finally:
+            self._closed = False
+            await asyncio.shield(self._tell())
+
+    async def _tell(self) -> None:
+        """Wake everybody that waits; shielded, because a cancelled task gets here too."""
+        async with self._changed:
+            self._changed.notify_all()
+
+
+class WorkerPool:
+    """An executor over several workers, which are started when they are first needed.
+
+    An evaluation that finds too little device memory is tried once more, alone. It waits until no
+    other evaluation is in flight, and later ones queue behind it. All idle workers release their
+    memory first. A second refusal is the verdict.
+
+    Args:
+        start: makes one worker.
+        size: how many may work at once.
+    """
+
+    def __init__(self, start: Callable[[], Worker], size: int) -> None:
+        self._start = start
+        self._size = size
+        self._threads = ThreadPoolExecutor(size, thread_name_prefix="pike-worker")
+        self._idle = [_Slot(start) for _ in range(size)]
+        self._busy: set[_Slot] = set()
+        self._free = asyncio.Semaphore(size)
+        self._gate = Gate()
+        self._closed = False
+        self._preflights: dict[_Terms, float | None] = {}
+
+    async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
+        """The verdict; a worker that dies is replaced and the evaluation tried once more."""
+        report = _in_loop(on_stage)
+        if on_stage is not None:
+            on_stage("waiting")
+        async with self._among_others():
+            (found,) = await self._judged([request], report)
+        if DEVICE_MEMORY not in found.labels:
+            return found
+        if on_stage is not None:
+            on_stage("waiting")
+        async with self._alone():
+            (found,) = await self._judged([replace(request, alone=True)], report)
+            return found
+
+    async def evaluate_together(
+        self, requests: Sequence[EvaluationRequest], on_stage: OnStage | None = None
+    ) -> list[Evaluation]:
+        """The verdicts of one worker; what finds too little device memory is evaluated again."""
+        if on_stage is not None:
+            on_stage("waiting")
+        async with self._among_others():
+            found = await self._judged(requests, _in_loop(on_stage))
+        return [
+            await self.evaluate(request, on_stage) if DEVICE_MEMORY in one.labels else one
+            for request, one in zip(requests, found, strict=True)
+        ]
+
+    async def preflight(self, request: EvaluationRequest) -> float | None:
+        """A worker's answer, the same one for a task and terms that were looked at before.
+
+        A worker that fails, perhaps for lack of memory, is replaced and tried again alone.
+        """
+        terms = _terms(request)
+        if terms not in self._preflights:
+            try:
+                async with self._among_others():
+                    found = await self._with_worker(lambda worker: worker.preflight(request), terms)
+            except InfraError:
+                if self._closed:
+                    raise
+                async with self._alone():
+                    alone = replace(request, alone=True)
+                    found = await self._with_worker(lambda worker: worker.preflight(alone), terms)
+            self._preflights[terms] = found
+        return self._preflights[terms]
+
+    async def facts(self, device: str) -> DeviceFacts:
+        """What the device is, as a worker sees it; this process never touches the device."""
+        async with self._among_others():
+            return await self._with_worker(lambda worker: worker.facts(device))
+
+    async def aclose(self) -> None:
+        """End every worker; one that is still working is killed."""
+        if self._closed:
+            return
+        self._closed = True
+        await asyncio.gather(*(asyncio.to_thread(slot.kill) for slot in self._busy))
+        await asyncio.gather(*(asyncio.to_thread(slot.close) for slot in self._idle))
+        await asyncio.to_thread(self._threads.shutdown)
+
+    async def shrink(self, size: int) -> None:
+        """Let no more than `size` workers work at once from now on."""
+        while self._size > size:
+            self._size -= 1  # before waiting: another task may ask meanwhile
+            await self._free.acquire()
+            slot = next((slot for slot in self._idle if slot.prepared is None), self._idle[-1])
+            self._idle.remove(slot)
+            await asyncio.to_thread(slot.close)
+
+    @asynccontextmanager
+    async def _among_others(self) -> AsyncIterator[None]:
+        async with self._free, self._gate.shared():
+            yield
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """While it lasts, no other evaluation is in flight and idle workers hold no device memory."""
+        async with self._gate.alone():
+            await asyncio.gather(*(asyncio.to_thread(slot.release) for slot in self._idle))
+            yield
+
+    async def _judged(self, requests: Sequence[EvaluationRequest], report: OnStage | None) -> list[Evaluation]:
+        def work(worker: Worker) -> list[Evaluation]:
+            if len(requests) > 1:
+                return worker.evaluate_together(requests, report)
+            return [worker.evaluate(request, report) for request in requests]
+
+        reason = ""
+        for _ in range(ATTEMPTS):
+            try:
+                return await self._with_worker(work, _terms(requests[0]))
+            except InfraError as error:
+                reason = str(error)
+            if self._closed:
+                break
+        return [Evaluation(Status.INFRA_ERROR, f"The judge failed {ATTEMPTS} times: {reason}")] * len(requests)
+
+    async def _with_worker(self, job: Callable[[Worker], T], prepared: _Terms | None = None) -> T:
+        slot = self._take(prepared)
+        healthy = False
+        try:
+            result = await asyncio.get_running_loop().run_in_executor(self._threads, slot.work, job)
+            healthy = True
+            return result
+        except UserError:
+            healthy = True
+            raise
+        finally:
+            self._busy.discard(slot)
+            self._idle.append(slot if healthy else _Slot(self._start))
+            if not healthy:
+                await asyncio.shield(asyncio.to_thread(slot.kill))
+
+    def _take(self, prepared: _Terms | None) -> _Slot:
+        """An idle slot: one whose worker prepared this last, else one that prepared nothing but
+        runs, else the one idle the longest."""
+        ready = (slot for slot in self._idle if prepared is None or slot.prepared == prepared)
+        fresh = (slot for slot in self._idle if slot.runs and slot.prepared is None)
+        slot = next(chain(ready, fresh), self._idle[0])
+        self._idle.remove(slot)
+        self._busy.add(slot)
+        slot.prepared = prepared or slot.prepared
+        return slot
+
+
+def _terms(request: EvaluationRequest) -> _Terms:
+    """What a worker prepares for a request; it serves every request with the same."""
+    return request.task, request.options.preparation
+
+
+def _in_loop(on_stage: OnStage | None) -> OnStage | None:
+    """`on_stage` made callable from a worker's thread."""
+    if on_stage is None:
+        return None
+    loop = asyncio.get_running_loop()
+
+    def report(stage: str) -> None:
+        # The loop may be closing while a killed worker reports its last stage.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(on_stage, stage)
+
+    return report

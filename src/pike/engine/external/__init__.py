@@ -1,0 +1,1 @@
+"""Runs whose answers come from outside: a coding agent, a person, another program."""

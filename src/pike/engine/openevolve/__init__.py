@@ -1,8 +1,0 @@
-"""A run for the tools of OpenEvolve.
-
-Knows how to write a checkpoint from a journal. Does not run anything of OpenEvolve but its database.
-"""
-
-from pike.engine.openevolve.checkpoint import Checkpoint, export
-
-__all__ = ["Checkpoint", "export"]

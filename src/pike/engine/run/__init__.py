@@ -1,0 +1,1 @@
+"""One run: wire the rooms together, search, measure the finalists again."""

@@ -1,0 +1,71 @@
+"""Recipes as seeds: valid compositions enter the library before the first query.
+
+Knows how to ask the recipe agent for its most promising compositions. Does not know any recipe.
+"""
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+
+from pike.core.agent import Agent, Context, Proposal
+from pike.core.events import Admitted
+from pike.core.step import Candidate, Role, Step, Strategy
+from pike.core.verdict.evaluation import Evaluation
+from pike.engine.run.judging import Judging
+from pike.engine.state.journal_writer import JournalWriter
+from pike.engine.state.run_state import RunState
+
+MOST_SEEDS = 12
+"""Compositions tried; the recipe agent gives the most promising ones first."""
+
+
+async def admit_recipes(writer: JournalWriter, judging: Judging, strategy: Strategy, agent: Agent) -> None:
+    """Judge the recipe agent's compositions and admit the valid ones.
+
+    All seeds are admitted in one transaction, so that a resume finds all of them or none.
+    """
+    candidates = await _compositions(writer.state, agent)
+    verdicts = await asyncio.gather(*(_judge(writer, judging, candidate) for candidate in candidates))
+    found = [Admitted(c, verdict) for c, verdict in zip(candidates, verdicts, strict=True) if verdict.valid]
+    if found:
+        writer.record(*found)
+    admit(strategy, found)
+
+
+def admit(strategy: Strategy, seeds: list[Admitted]) -> None:
+    """Give journalled seeds to the strategy."""
+    for seed in seeds:
+        strategy.admit(seed.candidate, seed.evaluation)
+
+
+async def _compositions(state: RunState, agent: Agent) -> list[Candidate]:
+    found: dict[str, Candidate] = {}
+    for index in range(MOST_SEEDS):
+        proposal = await agent.act(_context(state, index))
+        if not proposal.source or proposal.refused or proposal.source in found:
+            break
+        found[proposal.source] = _candidate(proposal, index)
+        if proposal.exhausted:
+            break
+    return list(found.values())
+
+
+def _context(state: RunState, index: int) -> Context:
+    # No step of the search has a negative id, so the agent does not propose these compositions again.
+    step = Step(-1 - index, Role.OPTIMISE, sample=index, queries=0)
+    return Context(state.task, step, state.device, state.config.evaluate, state.reference_ms)
+
+
+def _candidate(proposal: Proposal, index: int) -> Candidate:
+    name = "+".join(proposal.recipes) or str(index)
+    candidate = Candidate(f"r-{name}", proposal.source, author=proposal.author, note=proposal.note)
+    return replace(candidate, recipes=proposal.recipes, expected_seconds=proposal.expected_seconds)
+
+
+async def _judge(writer: JournalWriter, judging: Judging, candidate: Candidate) -> Evaluation:
+    show = partial(writer.board.judging, candidate.id)
+    show("waiting")
+    try:
+        return await judging.search(candidate, show)
+    finally:
+        writer.board.drop(candidate.id)

@@ -1,0 +1,90 @@
+"""A campaign: contenders on tasks under one budget, resumable from its folder.
+
+Knows how one begins and goes on from its journals. Does not carry cells out (`scheduler`).
+"""
+
+import json
+import time
+from pathlib import Path
+
+from pike.core.codec import encode
+from pike.core.comparison.campaign import CampaignPlan
+from pike.engine.output.commit import commit
+from pike.engine.output.files import write_text
+from pike.engine.schedule.contenders import Histories
+from pike.engine.schedule.records import ResultTerms
+from pike.engine.schedule.scheduler import CampaignWiring, CellWork, Scheduler
+from pike.engine.schedule.turns import CellProgress, Turns
+from pike.reporting.campaign import CampaignFigures, CellState, busy_seconds, figures_of_run, summarise_campaign
+from pike.store import campaigns
+from pike.store.campaigns import is_campaign
+from pike.store.lock import RunLock
+
+FIGURES = "campaign.json"
+
+
+async def start_campaign(plan: CampaignPlan, folder: Path, wiring: CampaignWiring | None = None) -> CampaignFigures:
+    """Begin a campaign in a new folder and carry it out.
+
+    Raises:
+        UserError: the folder holds a campaign already.
+        StoreError: the plan, a result or the figures cannot be written.
+    """
+    campaigns.write_plan(folder, plan)
+    return await resume_campaign(folder, wiring)
+
+
+async def resume_campaign(folder: Path, wiring: CampaignWiring | None = None) -> CampaignFigures:
+    """Carry a campaign on from where its journals and results end; what is finished is only read.
+
+    Raises:
+        UserError: there is no campaign in `folder`, or another process carries it on.
+        StoreError: a result or the figures cannot be written.
+    """
+    plan = campaigns.read_plan(folder)
+    lock = RunLock(folder, time.time())
+    try:
+        work = _recalled(plan, folder)
+        await Scheduler(work, Turns(plan, work.cells), wiring or CampaignWiring()).run()
+        return write_figures(folder)
+    finally:
+        lock.release()
+
+
+def write_figures(folder: Path) -> CampaignFigures:
+    """Compute the figures of a campaign from its journals and results and write `campaign.json`.
+
+    Raises:
+        UserError: there is no campaign in `folder`.
+        StoreError: a journal cannot be read, or the file not be written.
+    """
+    figures = summarise_campaign(folder)
+    write_text(folder / FIGURES, json.dumps(encode(figures), indent=1) + "\n")
+    return figures
+
+
+def _recalled(plan: CampaignPlan, folder: Path) -> CellWork:
+    """The work of a campaign, with what earlier processes left."""
+    cells = tuple(CellProgress(cell, index) for index, cell in enumerate(plan.cells()))
+    known = campaigns.results_of(folder)
+    sessions: list[tuple[float, float]] = []
+    for one in cells:
+        run = figures_of_run(campaigns.run_folder(folder, one.cell.folder)) if one.cell.contender.searches else None
+        result = known.get(one.cell.folder)
+        if run is not None:
+            one.take_figures(run)
+            sessions.extend(run.sessions)
+        elif result is not None and result.settled:
+            one.state, one.best = CellState.FINISHED, result.speedup
+    sources = {one.source for one in plan.contenders if one.measures_winners}
+    return CellWork(
+        plan,
+        cells,
+        folder,
+        ResultTerms(plan.run.evaluate, commit=commit()),
+        winners={source: Histories.read([Path(source)]) for source in sources},
+        earlier_seconds=busy_seconds(sessions),
+    )
+
+
+__all__ = ["CampaignWiring", "is_campaign", "resume_campaign", "start_campaign", "write_figures"]

@@ -1,0 +1,203 @@
+"""What a run is doing right now, as a record for terminals and pages.
+
+Knows how a snapshot is computed from the run's state. Does not know how it is shown.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pike.core import figures
+from pike.core.accounts import Uncertain
+from pike.core.events import Admitted, Asked, Compared, Event, Judged, QueryFailed, RunStarted, Stopped, Told
+from pike.core.settings.budget import Budget, Spend
+from pike.core.step import Role, Step
+from pike.core.verdict.evaluation import SHARED_DEVICE, Effort, Evaluation, Status
+from pike.engine.state.run_state import RunState
+from pike.engine.state.timetable import kept_seconds, limit_seconds
+
+LAST_EVENTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """One thing in progress.
+
+    Attributes:
+        name: the candidate's or step's short name.
+        role: the role that was asked, None for a recipe seed or a finalist.
+        round: the search round.
+        sample: the sample in its round.
+        attempt: the fix attempt, 0 for none.
+        doing: `asking`, `planning`, `fixing`, `waiting` (for a judge), or the stage of the
+            evaluation (`parse`, `build`, `load`, `correct`, `time`, `recheck`).
+    """
+
+    name: str
+    role: Role | None
+    round: int
+    sample: int
+    attempt: int
+    doing: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A snapshot.
+
+    Attributes:
+        phase: `starting`, `seeding`, `searching`, `measuring` (the finalists) or `done`.
+        round: the latest search round, from 0.
+        uncertain: calls without an answer, those in flight included.
+        best_speedup: of the fastest valid candidate, None before one; from the finals once there
+            are any.
+        reference_ms: the original model's time, None where it was not run yet.
+        active: what is in progress, in order of starting.
+        counts: (status, candidates) pairs, most first.
+        events: the last few things that happened, one line each, oldest first.
+        stopped: why asking stopped, empty while it has not.
+        asks_models: some role asks a model; otherwise recipes write all, and no step is a query.
+        most_candidates: how many the budget allows where recipes write, None for no limit.
+        limit_seconds: the limit of time, None without one.
+        kept_seconds: what of it is kept for the finalists.
+    """
+
+    task: str
+    phase: str
+    round: int
+    spend: Spend
+    uncertain: Uncertain
+    budget: Budget
+    best_speedup: float | None
+    best_id: str | None
+    reference_ms: float | None
+    active: tuple[Activity, ...]
+    counts: tuple[tuple[Status, int], ...]
+    events: tuple[str, ...]
+    stopped: str
+    asks_models: bool = True
+    candidates: int = 0
+    most_candidates: int | None = None
+    limit_seconds: float | None = None
+    kept_seconds: float = 0.0
+
+
+Observer = Callable[[Progress], None]
+"""Called in the run's thread whenever something changed; must return quickly."""
+
+
+class ProgressBoard:
+    """Keeps what is in progress and tells the observer."""
+
+    def __init__(self, state: RunState, observer: Observer | None) -> None:
+        self._state = state
+        self._observer = observer
+        self._active: dict[str, Activity] = {}
+        self._events: deque[str] = deque(maxlen=LAST_EVENTS)
+        self._phase = "starting"
+
+    def enter(self, phase: str) -> None:
+        """The run enters a phase."""
+        self._phase = phase
+        self._show()
+
+    def doing(self, step: Step, doing: str) -> None:
+        """A step is now doing something else."""
+        self.set(Activity(f"c{step.id}", step.role, step.round, step.sample, step.attempt, doing))
+
+    def judging(self, candidate_id: str, stage: str) -> None:
+        """A candidate of no step is at a stage of its evaluation."""
+        self.set(Activity(candidate_id, None, 0, 0, 0, stage))
+
+    def set(self, activity: Activity) -> None:
+        """Something is in progress."""
+        self._active[activity.name] = activity
+        self._show()
+
+    def drop(self, name: str) -> None:
+        """Something is no longer in progress."""
+        if self._active.pop(name, None) is not None:
+            self._show()
+
+    def note(self, line: str) -> None:
+        """Add a line that is no event."""
+        self._events.append(line)
+        self._show()
+
+    def happened(self, event: Event) -> None:
+        """An event was written."""
+        line = line_of(event)
+        if line:
+            self._events.append(line)
+        self._show()
+
+    def _show(self) -> None:
+        if self._observer is not None and self._state.started is not None:
+            self._observer(self._snapshot())
+
+    def _snapshot(self) -> Progress:
+        state = self._state
+        finals = [(e.speedup or 0.0, id_) for id_, e in state.finals.items() if e.valid]
+        best = state.best
+        speedup, best_id = max(finals, default=(best.evaluation.speedup if best else None, state.best_id))
+        return Progress(
+            task=state.task.name,
+            phase=self._phase,
+            round=max(0, state.latest_round),
+            asks_models=state.config.llm.asks_models,
+            candidates=len(state.solutions),
+            most_candidates=state.config.budget.queries if state.costs_queries else None,
+            spend=state.accounts.spend,
+            uncertain=state.accounts.uncertain,
+            budget=state.config.budget,
+            best_speedup=speedup,
+            best_id=best_id,
+            reference_ms=state.reference_ms,
+            active=tuple(self._active.values()),
+            counts=tuple(state.counts.most_common()),
+            events=tuple(self._events),
+            stopped=state.stopped,
+            limit_seconds=limit_seconds(state.config.engine),
+            kept_seconds=kept_seconds(state),
+        )
+
+
+def line_of(event: Event) -> str:
+    """An event in a few words, empty for events that are not worth a line."""
+    match event:
+        case RunStarted(original_ms=float(ms)):
+            return f"the original takes {figures.ms(ms)} a call"
+        case Asked(step=step) if step.role.repairs:
+            return f"c{step.id}: fix {step.attempt} of {step.failing}"
+        case Asked(step=step) if step.role is Role.BRAINSTORM:
+            return "asked for ideas"
+        case Asked(step=step) if step.role is Role.PLAN:
+            return f"c{step.id}: a plan for {step.seed}"
+        case Asked(step=step) if step.role is Role.CODE:
+            return f"c{step.id}: carries out a plan for {step.seed}"
+        case Asked(step=step):
+            return f"c{step.id}: round {step.round}, from {step.seed}"
+        case Judged(candidate_id=id_, evaluation=evaluation, effort=effort):
+            return f"{id_}: {'measured again: ' if effort is Effort.FINAL else ''}{_verdict(evaluation)}"
+        case Compared(baseline=name, evaluation=evaluation):
+            return f"the baseline {name}: {_verdict(evaluation)}"
+        case Admitted(candidate=candidate, evaluation=evaluation):
+            return f"{candidate.id}: {evaluation.speedup or 0.0:.2f}x, a seed"
+        case QueryFailed(step_id=step_id, reason=reason):
+            return f"c{step_id}: call failed: {reason}"
+        case Told(step_id=step_id, failure=failure) if failure:
+            return f"c{step_id}: {failure}"
+        case Told(ideas=ideas) if ideas:
+            return f"{len(ideas)} ideas"
+        case Told(step_id=step_id, text=text) if text:
+            return f"c{step_id}: planned"
+        case Stopped(reason=reason):
+            return f"asking stopped: {reason}"
+        case _:
+            return ""
+
+
+def _verdict(evaluation: Evaluation) -> str:
+    words = f"{evaluation.speedup:.2f}x" if evaluation.speedup is not None else evaluation.status.value
+    device = "GPU" if SHARED_DEVICE in evaluation.labels else "CPU"
+    return f"{words}, while other programs held the {device}" if evaluation.disturbed else words

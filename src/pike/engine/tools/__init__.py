@@ -1,0 +1,1 @@
+"""What stands beside a run: checks of the machine, estimates, lint, exports."""

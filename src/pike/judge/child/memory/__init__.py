@@ -1,0 +1,1 @@
+"""Memory that judge and child share, and what is laid out in it."""

@@ -1,0 +1,158 @@
+"""The client of a judge process.
+
+Knows how to start a judge, ask it and end it. Does not import torch and does not judge.
+"""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pike.core.codec import decode, encode
+from pike.core.device import DeviceFacts
+from pike.core.errors import InfraError, UserError
+from pike.core.task import Task
+from pike.core.verdict.evaluation import EvaluateOptions, Evaluation, EvaluationRequest
+from pike.core.verdict.lint import LintReport
+
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
+
+
+class JudgeClient:
+    """One judge process, started at the first request; blocking, one request at a time."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def pid(self) -> int:
+        """The judge's process id; 0 if none runs."""
+        return self._process.pid if self._process else 0
+
+    def evaluate(self, request: EvaluationRequest, on_stage: Callable[[str], None] | None = None) -> Evaluation:
+        """The verdict on a candidate; `on_stage` is told each stage as it begins, from this thread.
+
+        Raises:
+            UserError: the task or an option cannot be used.
+            InfraError: the judge died; the next request starts a new one.
+        """
+        return self.evaluate_together([request], on_stage)[0]
+
+    def evaluate_together(
+        self, requests: Sequence[EvaluationRequest], on_stage: Callable[[str], None] | None = None
+    ) -> list[Evaluation]:
+        """The verdicts on several candidates of one task on the same terms, timed in the same
+        sessions; raises as `evaluate` does."""
+        answer = self._ask({"op": "evaluate", "requests": [encode(request) for request in requests]}, on_stage)
+        return [decode(Evaluation, one) for one in answer["evaluations"]]
+
+    def facts(self, device: str) -> DeviceFacts:
+        """What a device is.
+
+        Raises:
+            UserError: there is no such device.
+            InfraError: the judge died.
+        """
+        return decode(DeviceFacts, self._ask({"op": "facts", "device": device}, None)["facts"])
+
+    def lint(self, task: Task, options: EvaluateOptions) -> LintReport:
+        """Whether a task tests anything.
+
+        Raises:
+            UserError: the task or an option cannot be used.
+            InfraError: the judge died.
+        """
+        request = EvaluationRequest(task, "", options)
+        return decode(LintReport, self._ask({"op": "lint", "requests": [encode(request)]}, None)["lint"])
+
+    def preflight(self, request: EvaluationRequest) -> float | None:
+        """Milliseconds of the original, once it was seen that a candidate of the task can be judged.
+
+        Raises:
+            UserError: it cannot.
+            InfraError: the judge died, or found too little memory beside others.
+        """
+        return float(self._ask({"op": "preflight", "requests": [encode(request)]}, None)["original_ms"])
+
+    def release(self) -> None:
+        """Hand back all of the device's memory by dropping the prepared task and the warm process.
+
+        Waits until a running evaluation ends. Does nothing if no judge process runs.
+
+        Raises:
+            InfraError: the judge died.
+        """
+        if self._process is not None:
+            self._ask({"op": "release"}, None)
+
+    def kill(self) -> None:
+        """End the judge at once, from any thread; its children die with it."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+    def close(self) -> None:
+        """Let the judge clean up and end, also in the middle of a request; may be called again."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None and process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+        try:
+            process.wait(timeout=10.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if not self._lock.locked():  # a request under way reads to the end and closes it
+            process.stdout.close()
+
+    def _ask(self, message: dict[str, Any], on_stage: Callable[[str], None] | None) -> dict[str, Any]:
+        with self._lock:
+            process = self._running()
+            assert process.stdin is not None and process.stdout is not None
+            try:
+                process.stdin.write(json.dumps(message) + "\n")
+                process.stdin.flush()
+                for line in process.stdout:
+                    answer: dict[str, Any] = json.loads(line)
+                    if "user_error" in answer:
+                        raise UserError(answer["user_error"])
+                    if "infra_error" in answer:
+                        raise InfraError(answer["infra_error"])
+                    if "stage" not in answer:
+                        return answer
+                    if on_stage is not None:
+                        on_stage(answer["stage"])
+            except BrokenPipeError:
+                pass
+            code = process.wait()
+            process.stdout.close()
+            self._process = None
+            why = "; the machine may have run out of memory" if code == -signal.SIGKILL else ""
+            raise InfraError(f"the judge process ended with code {code}{why}; its last words are on stderr")
+
+    def _running(self) -> subprocess.Popen[str]:
+        if self._process is None or self._process.poll() is not None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "pike.judge.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env=_environment(),
+                start_new_session=True,
+            )
+        return self._process
+
+
+def _environment() -> dict[str, str]:
+    """Everything but secrets: a judge needs none, and a candidate might find them."""
+    kept = {name: value for name, value in os.environ.items() if not _SECRET.search(name)}
+    return kept | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path and os.path.isdir(path))}

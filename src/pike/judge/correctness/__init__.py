@@ -1,0 +1,1 @@
+"""How far an output lies from the right answer, and whether that is near enough."""

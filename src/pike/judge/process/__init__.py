@@ -1,0 +1,1 @@
+"""Child processes: how they are started, held, watched and ended."""

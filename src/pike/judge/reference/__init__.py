@@ -1,0 +1,1 @@
+"""The right answers of a task: its reference model, its inputs, and answers in float64."""

@@ -1,0 +1,189 @@
+"""Whether a task can be judged at all, and the layout of its calls.
+
+Finds the faults that are the task's own before any candidate could be blamed for them: inputs that
+no region can hold or that differ in more than values, answers that differ without a reason, and
+answers in which nothing can be compared. Does not know candidates.
+"""
+
+import pickle
+import random
+import secrets
+from collections.abc import Callable, Iterable
+from textwrap import shorten
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from pike.core.errors import UserError
+from pike.core.task import Task
+from pike.judge.child.memory.layout import (
+    ContractBroken,
+    Layout,
+    flatten_output,
+    layout_of,
+    not_dense,
+    output_layout_of,
+    signature,
+    take_apart,
+)
+from pike.judge.child.orders import Shape
+from pike.judge.correctness.compare import repeats
+from pike.judge.reference.forward import Returned, run
+from pike.judge.reference.reference import Inputs
+from pike.judge.refusal import lacks_host_memory
+
+_SMALLER = "take a smaller model or batch, or a device with more memory"
+
+
+def checked_example(task: Task, draw: Callable[[int], Inputs]) -> Inputs:
+    """One draw, after checking that two seeds agree in all but values, and that a seed decides.
+
+    Raises:
+        UserError: they do not, or the inputs are not such as a child can be sent.
+    """
+    seed = secrets.randbits(63)
+    first, again, other = draw(seed), draw(seed), draw(secrets.randbits(63))
+    tensors, structure = take_apart((first.args, first.kwargs))
+    if not any(tensor.numel() for tensor in tensors):
+        raise UserError(
+            f"Task '{task.id}': its inputs hold {'only empty tensors' if tensors else 'no tensor'}, so every call "
+            "has the same answer; draw an input tensor with at least one row"
+        )
+    if odd := next(filter(None, map(not_dense, tensors)), ""):
+        raise UserError(f"Task '{task.id}': an input is {odd}; give dense tensors and build it in forward()")
+    try:
+        pickle.dumps(structure)
+    except Exception as error:  # an object of the user's may raise anything
+        raise UserError(
+            f"Task '{task.id}': its inputs cannot be sent to another process ({error}); "
+            "give tensors, numbers, strings and containers of them"
+        ) from error
+    layout = layout_of((first.args, first.kwargs))
+    check_alike(task, again, layout)
+    check_alike(task, other, layout)
+    theirs, _ = take_apart((again.args, again.kwargs))
+    if not all(_same_bytes(one, two) for one, two in zip(tensors, theirs, strict=True)):
+        raise UserError(
+            f"Task '{task.id}': get_inputs() gives other values for the same random seed; "
+            "draw from torch's, numpy's or random's global generator"
+        )
+    return first
+
+
+def check_alike(task: Task, inputs: Inputs, layout: Layout) -> None:
+    """Check that inputs differ from the example's layout in no more than the values of tensors.
+
+    Raises:
+        UserError: they do.
+    """
+    if not is_alike(inputs, layout):
+        raise UserError(
+            f"Task '{task.id}': its inputs differ in more than the values of tensors from one random seed to another; "
+            "draw tensors of one shape and dtype, keep Python numbers fixed, and put other shapes into "
+            "get_held_out_inputs()"
+        )
+
+
+def is_alike(inputs: Inputs, layout: Layout) -> bool:
+    """Whether inputs differ from a layout in no more than the values of tensors."""
+    tensors, structure = take_apart((inputs.args, inputs.kwargs))
+    found = [(tuple(tensor.shape), tensor.dtype) for tensor in tensors]
+    return found == [(leaf.shape, leaf.dtype) for leaf in layout.leaves] and _equal(structure, layout.structure)
+
+
+def shape_of(
+    task: Task,
+    model: nn.Module,
+    example: Inputs,
+    device: torch.device,
+    others: Iterable[Inputs] = (),
+    known: Layout | None = None,
+) -> Shape:
+    """The layout of the task's calls, from two calls on `example` and one on each of the `others`.
+
+    `known` is an earlier layout of the outputs, of which nothing is forgotten.
+
+    Raises:
+        UserError: the reference does not run, or two calls on the same inputs differ.
+        torch.OutOfMemoryError: the device is too small, or too full.
+    """
+    changed: dict[int, torch.Tensor] = {}
+    try:
+        before = _generators(device)
+        one, two = run(model, example, device), run(model, example, device)
+        drew = _generators(device) != before
+        given, _ = take_apart((example.args, example.kwargs))
+        changed = {
+            index: after
+            for index, (before, after) in enumerate(zip(given, one.inputs, strict=True))
+            if not _same_bytes(before.to(device), after)
+        }
+        same = _is_same(one, two, tuple(changed))
+        values = [run(model, other, device).value for other in others]
+        outputs = output_layout_of(one.value, changed, values, known)
+        returned = [leaf for value in values for leaf, _ in flatten_output(value)]
+        _require_numbers(task, one.value, [*one.leaves(tuple(changed)), *returned])
+    except (torch.OutOfMemoryError, UserError):
+        raise
+    except ContractBroken as error:
+        raise UserError(f"The reference model of '{task.id}' cannot be judged: {error}") from error
+    except Exception as error:  # the reference is the user's own code and may raise anything
+        words = f"{type(error).__name__}: {error}".partition("\n")[0]
+        cure = _SMALLER if lacks_host_memory(error) else "call it on its inputs in eval mode and repair what it raises"
+        raise UserError(f"The reference model of '{task.id}' does not run ({words}); {cure}") from error
+    if drew or not same:
+        what = "draws random numbers in forward()" if drew else "gives two answers for the same inputs"
+        raise UserError(
+            f"Task '{task.id}': its reference {what}, so nothing can be compared with its answers; switch dropout off, "
+            "take random tensors as inputs, and keep no state between calls"
+        )
+    ours = {tensor.untyped_storage().data_ptr() for tensor in one.inputs}
+    may_alias = any(leaf.untyped_storage().data_ptr() in ours for leaf, _ in flatten_output(one.value))
+    return Shape(layout_of((example.args, example.kwargs)), outputs, may_alias, 1)
+
+
+def _require_numbers(task: Task, value: Any, leaves: list[torch.Tensor]) -> None:
+    """Refuse outputs in which there is nothing to compare."""
+    if not any(leaf.numel() for leaf in leaves):
+        raise UserError(
+            f"Task '{task.id}': its reference returns {shorten(signature(value), 80)}, in which there is nothing to "
+            "compare; return a tensor or a number, and draw at least one row"
+        )
+    if not any(_has_a_number(leaf) for leaf in leaves):
+        raise UserError(
+            f"Task '{task.id}': its reference returns nothing but NaN and infinities, so no error can be measured; "
+            "initialise its weights, and draw inputs that it is made for"
+        )
+
+
+def _has_a_number(leaf: torch.Tensor) -> bool:
+    return not leaf.is_floating_point() or bool((leaf.float() if leaf.itemsize == 1 else leaf).isfinite().any())
+
+
+def _is_same(one: Returned, two: Returned, changed: tuple[int, ...]) -> bool:
+    ours, theirs = one.leaves(changed), two.leaves(changed)
+    return len(ours) == len(theirs) and all(repeats(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+def _generators(device: torch.device) -> bytes:
+    """The states of the generators that everyone shares."""
+    states = [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
+    return pickle.dumps(([state.tolist() for state in states], random.getstate(), np.random.get_state()))
+
+
+def _same_bytes(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors of one shape and dtype are equal, NaN included."""
+    if one.dtype.is_floating_point or one.dtype.is_complex:
+        one, other = one.contiguous().view(-1).view(torch.uint8), other.contiguous().view(-1).view(torch.uint8)
+    return torch.equal(one, other.to(one.device))
+
+
+def _equal(one: Any, other: Any) -> bool:
+    try:
+        if bool(one == other):
+            return True
+    except Exception:  # an object of the user's may compare in any way
+        pass
+    return pickle.dumps(one) == pickle.dumps(other)

@@ -1,0 +1,1 @@
+"""The time below which no right candidate can lie."""

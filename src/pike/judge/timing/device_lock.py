@@ -1,0 +1,226 @@
+"""The lock of one device: any number of evaluations may build and warm up, only one may time.
+
+File locks hold across processes and vanish with their holder. One whose holders all stand still is
+taken over within a minute. Does not know what is done meanwhile.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import IO
+
+from pike.core.errors import InfraError
+from pike.core.verdict.evaluation import Status
+from pike.judge.refusal import Refused
+from pike.judge.timing.contention import cpu_seconds
+
+_SLICE_SECONDS = 1.0
+"""How long a sharer works before it yields: about as long as a search times a candidate."""
+_LOOK_SECONDS, _STALLED_SECONDS = 0.5, 45.0
+"""How often a waiting lock looks at its holders, and when one that used no CPU has stalled. A judge
+that works or waits for its child wakes up ten times a second."""
+
+Pause = Callable[[], AbstractContextManager[object]]
+"""Makes a context in which some processes are stopped."""
+
+
+class DeviceLock:
+    """The lock of one device; this object holds it at most once at a time.
+
+    Two files make it: the holder of the *gate* is next at the *body*. A waiting timer holds the
+    gate, so that later sharers queue behind it.
+
+    Attributes:
+        suspects: tells the processes of the candidate, which must not touch the lock.
+        waited_seconds: time spent waiting so far; it never counts against a candidate.
+    """
+
+    def __init__(
+        self,
+        device: str,
+        while_waiting: Pause = nullcontext,
+        folder: Path | None = None,
+        slice_seconds: float = _SLICE_SECONDS,
+        stalled_seconds: float = _STALLED_SECONDS,
+    ) -> None:
+        """A lock that is not held yet.
+
+        Args:
+            device: its name on this machine.
+            while_waiting: entered while this lock waits, because the holder may be timing.
+            folder: where the lock files lie, by default one folder for each user of the machine.
+            slice_seconds: how long a sharer works before it yields; infinite for never.
+            stalled_seconds: how long a holder uses no CPU before its lock is taken over.
+        """
+        where = folder or Path(tempfile.gettempdir()) / f"pike-locks-{os.getuid()}"
+        where.mkdir(mode=0o700, parents=True, exist_ok=True)
+        name = re.sub(r"[^A-Za-z0-9]+", "-", device)
+        self._gate, self._body = where / f"{name}.gate", where / f"{name}.body"
+        self._while_waiting, self._slice_seconds = while_waiting, slice_seconds
+        self._stalled_seconds = stalled_seconds
+        self.suspects: Callable[[], set[int]] = set
+        self._file: IO[str] | None = None
+        self._is_shared, self._since = False, 0.0
+        self.waited_seconds = 0.0
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Hold the device together with other sharers.
+
+        Raises:
+            Refused: the candidate holds the lock.
+        """
+        with self._held(fcntl.LOCK_SH):
+            yield
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the device alone.
+
+        Raises:
+            Refused: the candidate holds the lock.
+            InfraError: this process stood still, and another one took the lock over.
+        """
+        with self._held(fcntl.LOCK_EX) as body:
+            yield
+            if not _is_at(body, self._body):
+                raise InfraError("this judge stood still while it was timing, and another one took the device")
+
+    def yield_device(self, pause: Pause) -> float:
+        """Let waiting timers go first, if this sharer has had its slice.
+
+        Args:
+            pause: entered until the device is held again.
+
+        Returns:
+            The seconds until the device was held again, 0 if it was not yielded.
+        """
+        if self._file is None or not self._is_shared or not self._is_wanted():
+            return 0.0
+        before = self.waited_seconds
+        with pause():
+            self._file.close()
+            self._file = self._take(fcntl.LOCK_SH)
+        return self.waited_seconds - before
+
+    def _is_wanted(self) -> bool:
+        if time.monotonic() - self._since < self._slice_seconds:
+            return False
+        gate = _at_once(self._gate, fcntl.LOCK_SH)
+        if gate:
+            gate.close()
+        return gate is None
+
+    @contextmanager
+    def _held(self, kind: int) -> Iterator[IO[str]]:
+        self._file, self._is_shared = self._take(kind), kind == fcntl.LOCK_SH
+        try:
+            yield self._file
+        finally:
+            self._file.close()
+            self._file = None
+
+    def _take(self, kind: int) -> IO[str]:
+        """The body, held."""
+        started = time.monotonic()
+        gate = _at_once(self._gate, fcntl.LOCK_EX)
+        body = _at_once(self._body, kind) if gate else None
+        try:
+            if not body:
+                with self._while_waiting():
+                    gate = gate or self._waited_for(self._gate, fcntl.LOCK_EX)
+                    body = self._waited_for(self._body, kind)
+        finally:
+            if gate:
+                gate.close()
+        self._since = time.monotonic()
+        self.waited_seconds += self._since - started
+        return body
+
+    def _waited_for(self, path: Path, kind: int) -> IO[str]:
+        """A file, locked; one that only stalled processes hold is replaced by a new one.
+
+        A thread waits, because a wait for a file lock has no limit. One that is left behind gives
+        its lock back when it gets it.
+        """
+        used: dict[int, tuple[float, float]] = {}
+        while True:
+            file = open(path, "a")  # noqa: SIM115 - the caller closes it
+            waiting = threading.Thread(target=fcntl.flock, args=(file, kind), daemon=True)
+            waiting.start()
+            waiting.join(_LOOK_SECONDS)
+            while waiting.is_alive() and _is_at(file, path):
+                holders = _holders(file)
+                if any(pid in holders or _has_open(pid, file) for pid in self.suspects()):
+                    raise Refused(Status.SANDBOX_VIOLATION, "the candidate holds the lock file of the device")
+                if self._are_stalled(holders, used):
+                    _drop(file, path)
+                waiting.join(_LOOK_SECONDS)
+            if not waiting.is_alive() and _is_at(file, path):
+                return file
+
+    def _are_stalled(self, holders: set[int], used: dict[int, tuple[float, float]]) -> bool:
+        """Whether no holder used any CPU for long; `used` holds (CPU seconds, since when)."""
+        now = time.monotonic()
+        for pid in holders:
+            try:
+                seconds = cpu_seconds(pid)
+            except OSError:  # it is gone, and something else keeps its file open
+                seconds = -1.0
+            if used.get(pid, (None, 0.0))[0] != seconds:
+                used[pid] = seconds, now
+        return bool(holders) and all(now - used[pid][1] > self._stalled_seconds for pid in holders)
+
+
+def _at_once(path: Path, kind: int) -> IO[str] | None:
+    """A file, locked, if that could be had without waiting."""
+    file = open(path, "a")  # noqa: SIM115 - the caller closes it
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return None
+    return file
+
+
+def _is_at(file: IO[str], path: Path) -> bool:
+    """Whether an open file is still the one at a path."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _drop(file: IO[str], path: Path) -> None:
+    """Take a file away from its path unless another process has done so; one at a time."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        if _is_at(file, path):
+            path.unlink()
+    finally:
+        os.close(folder)
+
+
+def _holders(file: IO[str]) -> set[int]:
+    """The processes that hold a lock of a file, as far as this process may know them."""
+    inode = f":{os.fstat(file.fileno()).st_ino}"
+    rows = (line.split() for line in Path("/proc/locks").read_text().splitlines())
+    return {int(row[4]) for row in rows if row[1] == "FLOCK" and row[5].endswith(inode)}
+
+
+def _has_open(pid: int, file: IO[str]) -> bool:
+    """Whether a process has a file open; a lock may have been inherited."""
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                if os.path.samestat(os.stat(entry.path), os.fstat(file.fileno())):
+                    return True
+    return False

@@ -1,0 +1,85 @@
+"""How many requests a server of one's own gets at once, learnt from how soon its answers begin.
+
+Knows waits: a server with one slot begins a second answer only after the first. Does not know what
+is sent. Nothing is asked of the server, so this works with any.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+FIRST = 2
+"""Requests at once before anything is known: the second shows whether it had to wait."""
+SLOW = 3.0
+"""An answer that begins after this many times the quickest wait was queued, if it is also..."""
+GRACE_SECONDS = 0.5
+"""...so much later: prompts differ in length."""
+GOOD_TO_RISE = 10
+"""Answers that begin soon, after one that did not, before one more request is tried."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One request that is under way.
+
+    Attributes:
+        fills: it took the last place, so its wait tells whether the server has that many.
+    """
+
+    sent: float
+    fills: bool
+
+
+class Slots:
+    """Holds requests back that the server would only queue, where their silence would count.
+
+    Args:
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.limit = FIRST
+        self._clock = clock
+        self._in_flight = 0
+        self._quickest = float("inf")
+        self._lowered = float("-inf")
+        self._good = 0
+        self._changed = asyncio.Condition()
+
+    @asynccontextmanager
+    async def one(self) -> AsyncIterator[Call]:
+        """Wait for a place and hold it."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._in_flight < self.limit)
+            self._in_flight += 1
+        try:
+            yield Call(self._clock(), self._in_flight >= self.limit)
+        finally:
+            self._in_flight -= 1
+            async with self._changed:
+                self._changed.notify_all()
+
+    def begins(self, call: Call) -> None:
+        """The answer begins to come."""
+        waited = self._clock() - call.sent
+        self._quickest = min(self._quickest, waited)
+        if waited > SLOW * self._quickest + GRACE_SECONDS:
+            self.queued(call)
+        elif call.fills:
+            self._rise()
+
+    def queued(self, call: Call) -> None:
+        """The call had to wait; several that waited together count once."""
+        if call.sent > self._lowered:
+            self.limit = max(1, self.limit // 2)
+            self._lowered, self._good = self._clock(), 0
+
+    def _rise(self) -> None:
+        if self._lowered == float("-inf"):
+            self.limit *= 2
+            return
+        self._good += 1
+        if self._good >= GOOD_TO_RISE:
+            self.limit, self._good = self.limit + 1, 0

@@ -1,0 +1,1 @@
+"""Recipes that put kernels of their own into a graph."""

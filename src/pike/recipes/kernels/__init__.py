@@ -1,0 +1,1 @@
+"""Kernels in Triton, CUDA and C++, and the operators that put them into a graph."""

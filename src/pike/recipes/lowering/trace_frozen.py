@@ -1,0 +1,55 @@
+"""A TorchScript trace of the captured graph, frozen and optimised for inference: no compiler
+needed.
+
+Knows torch.jit, which its makers no longer develop; kept because it is the only frozen graph on
+machines without a C++ compiler. The captured graph has no control flow, so tracing it loses
+nothing.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+
+from pike.recipes.capture.graph import FlatCall, capture_graph, example_of, returned, tensors_only
+from pike.recipes.framework.context import RecipeContext
+from pike.recipes.framework.recipe import Recipe, RecipeStage
+
+
+def trace_frozen(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The model as a frozen TorchScript graph for exactly these shapes."""
+    captured = capture_graph(model, args, kwargs)
+    flat, tensors = tensors_only(captured, args, kwargs)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        traced = torch.jit.trace(flat.eval(), tensors, check_trace=False)  # type: ignore[no-untyped-call]
+        frozen = torch.jit.optimize_for_inference(torch.jit.freeze(traced))
+        for _ in range(3):
+            frozen(*tensors)
+    return FlatCall(frozen, args, kwargs, captured)
+
+
+def declines(problem: RecipeContext) -> str:
+    """Declines on GPUs, where other ways to run a graph are faster, and without a graph of tensors."""
+    if problem.facts.is_cuda:
+        return "frozen TorchScript helps on CPUs only"
+    return problem.lacks(returns_tensors, "outputs that depend on values are no tensors")
+
+
+def returns_tensors(graph: torch.fx.GraphModule) -> bool:
+    """Whether all outputs that the graph computes are tensors, and there are some."""
+    outputs = [example_of(leaf) for leaf in returned(graph) if isinstance(leaf, torch.fx.Node)]
+    return bool(outputs) and all(isinstance(output, torch.Tensor) for output in outputs)
+
+
+RECIPE = Recipe(
+    "trace_frozen",
+    "the graph traced, frozen and optimised by TorchScript",
+    RecipeStage.LOWER,
+    trace_frozen,
+    declines,
+    prior_cpu=0.45,
+    blamed_for=("torch.jit", "TorchScript", "aten::", "prim::"),
+)

@@ -1,0 +1,1 @@
+"""Recipes that change number formats, and what they may narrow."""

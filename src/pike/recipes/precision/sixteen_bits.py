@@ -1,0 +1,69 @@
+"""Everything inside in float16 or bfloat16, with casts at the border.
+
+Knows when 16-bit arithmetic is allowed, and which devices have it. Does not know how a graph is
+edited (`casts`), nor how what stays in float32 is found (`narrowing`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from pike.core.verdict.evaluation import Precision
+from pike.recipes.framework.context import RecipeContext
+from pike.recipes.framework.recipe import Recipe, RecipeStage
+from pike.recipes.precision.casts import run_inside
+from pike.recipes.precision.narrowing import plan, refusal
+
+NAMES_OF_16_BITS = frozenset({"half", "bf16", "autocast_half", "autocast_bf16"})
+"""The recipes that compute in 16 bits, for those that cannot stand beside them."""
+
+
+def half(
+    model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], keep: tuple[str, ...] = ("fragile",)
+) -> torch.fx.GraphModule:
+    """Weights and intermediate values in float16, except what `keep` names."""
+    return run_inside(model, args, kwargs, torch.float16, keep)
+
+
+def bf16(
+    model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], keep: tuple[str, ...] = ("fragile",)
+) -> torch.fx.GraphModule:
+    """Weights and intermediate values in bfloat16, except what `keep` names."""
+    return run_inside(model, args, kwargs, torch.bfloat16, keep)
+
+
+def not_allowed(problem: RecipeContext, dtype: torch.dtype) -> str:
+    """Why a problem cannot be computed in a 16-bit dtype, empty where terms and device allow it."""
+    if problem.options.precision is not Precision.HALF:
+        return "16-bit arithmetic is not allowed (precision is not half)"
+    if problem.facts.is_cuda:
+        return ""
+    if dtype == torch.float16:
+        return "float16 is emulated on most CPUs; bf16 is the 16-bit format there"
+    return "" if torch.ops.mkldnn._is_mkldnn_bf16_supported() else "this CPU has no bfloat16 instructions"
+
+
+HALF_RECIPE = Recipe(
+    "half",
+    "float16 inside, casts at the border",
+    RecipeStage.PRECISION,
+    half,
+    lambda problem: not_allowed(problem, torch.float16) or refusal(problem, torch.float16),
+    prior_cuda=0.55,
+    blamed_for=("Half", "float16", "overflow", "inf"),
+    adapt=lambda problem: plan(problem, torch.float16).keep,
+)
+
+BF16_RECIPE = Recipe(
+    "bf16",
+    "bfloat16 inside, casts at the border",
+    RecipeStage.PRECISION,
+    bf16,
+    lambda problem: not_allowed(problem, torch.bfloat16) or refusal(problem, torch.bfloat16),
+    prior_cpu=0.4,
+    prior_cuda=0.3,
+    blamed_for=("BFloat16", "bfloat16"),
+    adapt=lambda problem: plan(problem, torch.bfloat16).keep,
+)

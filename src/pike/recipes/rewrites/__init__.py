@@ -1,0 +1,1 @@
+"""Recipes that rewrite a graph with PyTorch's own operators."""

@@ -1,0 +1,1 @@
+"""Which recipes go together, and which composition to try next."""

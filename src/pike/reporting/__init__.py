@@ -1,0 +1,10 @@
+"""What a run brought: figures computed from its journal, and one self-contained HTML page.
+
+Knows journals and pages. Does not carry a run out (`engine`) or print one (`cli`).
+"""
+
+from pike.reporting.fold import summarise
+from pike.reporting.page import has_results, write
+from pike.reporting.summary import ReportedCandidate, RoleSpend, RunSummary, State, VerdictPoint
+
+__all__ = ["ReportedCandidate", "RoleSpend", "RunSummary", "State", "VerdictPoint", "has_results", "summarise", "write"]

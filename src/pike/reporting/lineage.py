@@ -1,0 +1,76 @@
+"""Where a candidate came from: the chain of edits from the original model down to it.
+
+Knows parents and unified diffs. Does not know how they are shown (`page`).
+"""
+
+import difflib
+import io
+import tokenize
+from dataclasses import dataclass
+
+from pike.core.step import ORIGINAL
+from pike.reporting.summary import ReportedCandidate, RunSummary
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One generation of a lineage.
+
+    Attributes:
+        entrant: the candidate.
+        parent_id: what it was derived from, `original` for the unmodified model.
+        diff: lines of the unified diff from parent to child; empty if the parent is not known.
+        changed_lines: lines added plus lines removed, blank lines and comments not counted (paper,
+            section on the distance between seed and child).
+    """
+
+    entrant: ReportedCandidate
+    parent_id: str
+    diff: tuple[str, ...]
+    changed_lines: int
+
+
+def lineage(summary: RunSummary, candidate_id: str) -> tuple[Link, ...]:
+    """The links from the original down to `candidate_id`, oldest first; empty for an unknown id."""
+    links: list[Link] = []
+    seen: set[str] = set()
+    current = summary.entrant(candidate_id)
+    while current is not None and current.candidate.id not in seen:
+        seen.add(current.candidate.id)
+        links.append(_link(summary, current))
+        current = summary.entrant(current.derived_from)
+    return tuple(reversed(links))
+
+
+def _link(summary: RunSummary, entrant: ReportedCandidate) -> Link:
+    parent_id = entrant.derived_from
+    parent = summary.entrant(parent_id)
+    before = summary.task.source if parent_id == ORIGINAL else parent.candidate.source if parent else ""
+    after = entrant.candidate.source
+    diff = difflib.unified_diff(
+        before.splitlines(), after.splitlines(), f"{parent_id}.py", f"{entrant.candidate.id}.py", lineterm=""
+    )
+    return Link(entrant, parent_id, tuple(diff) if before else (), changed_lines(before, after))
+
+
+def changed_lines(before: str, after: str) -> int:
+    """Lines added plus lines removed between two Python texts, without blank lines and comments."""
+    matcher = difflib.SequenceMatcher(None, code_lines(before), code_lines(after), autojunk=False)
+    blocks = [opcode for opcode in matcher.get_opcodes() if opcode[0] != "equal"]
+    return sum((a_end - a_start) + (b_end - b_start) for _, a_start, a_end, b_start, b_end in blocks)
+
+
+def code_lines(text: str) -> list[str]:
+    """The lines of a Python text without comments and blank lines.
+
+    A text that is not Python loses only its blank lines.
+    """
+    lines = text.splitlines()
+    try:
+        tokens = [t for t in tokenize.generate_tokens(io.StringIO(text).readline) if t.type == tokenize.COMMENT]
+    except (tokenize.TokenError, SyntaxError):
+        tokens = []
+    for token in tokens:
+        row, column = token.start
+        lines[row - 1] = lines[row - 1][:column]
+    return [line.rstrip() for line in lines if line.strip()]

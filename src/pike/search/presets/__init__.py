@@ -1,0 +1,1 @@
+"""Named strategies: points in the space of search options."""

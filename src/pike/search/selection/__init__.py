@@ -1,0 +1,1 @@
+"""Selections: the ways to choose the next move."""

@@ -1,0 +1,136 @@
+"""Kept results of lint: the user's own in a cache folder, shipped ones beside the suites.
+
+Knows that a result belongs to the digest of a task's text and the precision, so an edited task has
+none. Does not know how lint works.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pike
+from pike.core.codec import decode, encode
+from pike.core.errors import StoreError
+from pike.core.task import Task, TaskKind
+from pike.core.verdict.evaluation import Precision
+from pike.core.verdict.lint import LintReport
+from pike.tasks.loaders import shipped
+
+SHIPPED = "lint.json"
+"""The file in the folder of a shipped suite; `tools/keep_lint.py` writes it."""
+PRECISIONS = (Precision.HALF, Precision.TF32, Precision.SAME)
+"""Loosest first: an answer that is refused at half precision is refused at narrower budgets too."""
+
+
+@dataclass(frozen=True, slots=True)
+class LintVerdict:
+    """What lint found about one task at one precision.
+
+    Attributes:
+        answers: how many trivial answers were tried.
+        passing: those that would pass.
+        untried: how many were not tried for lack of time.
+        pike_version: the version that ran lint.
+    """
+
+    task: str
+    precision: Precision
+    device: str
+    answers: int
+    passing: tuple[str, ...] = ()
+    untried: int = 0
+    pike_version: str = ""
+
+    @property
+    def sound(self) -> bool:
+        """Whether every trivial answer was tried and refused."""
+        return not self.passing and not self.untried
+
+    @property
+    def words(self) -> str:
+        """In a few words, for example `sound at half` or `2 would pass at half`."""
+        found = [f"{len(self.passing)} would pass"] if self.passing else []
+        found += [f"{self.untried} not tried"] if self.untried else []
+        return f"{', '.join(found) or 'sound'} at {self.precision.value}"
+
+
+def verdict_of(report: LintReport, precision: Precision) -> LintVerdict:
+    """The part of a report that is kept."""
+    passing = tuple(answer.name for answer in report.passing)
+    return LintVerdict(
+        report.task, precision, report.device, len(report.answers), passing, report.untried, pike.__version__
+    )
+
+
+def known(task: Task, precision: Precision | None = None) -> LintVerdict | None:
+    """The kept verdict on a task, by default the one at the loosest precision; may be None."""
+    if task.kind is not TaskKind.SOURCE:
+        return None
+    wanted = (precision,) if precision is not None else PRECISIONS
+    found = (_read(_key(task, one)) for one in wanted)
+    return next((verdict for verdict in found if verdict is not None), None)
+
+
+def keep(task: Task, verdict: LintVerdict) -> None:
+    """Keep a verdict in the user's cache; does nothing for a live module.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    if task.kind is not TaskKind.SOURCE:
+        return
+    path = _folder() / f"{_key(task, verdict.precision)}.json"
+    part = path.with_suffix(f".{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(json.dumps(encode(verdict)) + "\n")
+        part.replace(path)
+    except OSError as error:
+        raise StoreError(f"The result of the lint cannot be kept in {path.parent}: {error}") from error
+
+
+def write_shipped(suite: str, found: Mapping[str, LintVerdict]) -> Path:
+    """Write the verdicts of a shipped suite, by the keys of `keys_of`."""
+    path = shipped.FOLDER / suite / SHIPPED
+    path.write_text(json.dumps({key: encode(verdict) for key, verdict in found.items()}, indent=1) + "\n")
+    forget_shipped()
+    return path
+
+
+def forget_shipped() -> None:
+    """Read the verdicts of shipped suites anew."""
+    _shipped.cache_clear()
+
+
+def keys_of(task: Task) -> tuple[str, ...]:
+    """The keys of a task's verdicts, one for each precision."""
+    return tuple(_key(task, precision) for precision in PRECISIONS)
+
+
+def _key(task: Task, precision: Precision) -> str:
+    return f"{hashlib.sha256(task.source.encode()).hexdigest()[:24]}-{precision.value}"
+
+
+def _read(key: str) -> LintVerdict | None:
+    """The user's own, else the shipped one; a damaged file counts as none."""
+    try:
+        return decode(LintVerdict, json.loads((_folder() / f"{key}.json").read_text()))
+    except (OSError, ValueError):
+        return _shipped().get(key)
+
+
+@cache
+def _shipped() -> Mapping[str, LintVerdict]:
+    found: dict[str, LintVerdict] = {}
+    for path in shipped.FOLDER.glob(f"*/{SHIPPED}"):
+        found |= {key: decode(LintVerdict, value) for key, value in json.loads(path.read_text()).items()}
+    return found
+
+
+def _folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "pike" / "lint"

@@ -1,0 +1,65 @@
+"""BEiT-B/16 of timm on 224 x 224 images, batch 16 (Bao et al. 2021, arXiv:2106.08254).
+
+Stresses: attention with a relative position bias that is gathered from a table in each layer.
+"""
+
+import math
+from typing import Any
+
+import timm
+import torch
+from torch import nn
+
+FAMILY = "vision-transformer"
+BATCH = 16
+IMAGE = 224
+LAYERS = 12
+WIDTH = 768
+HEADS = 12
+SMALL = {"BATCH": 2, "IMAGE": 64, "LAYERS": 2, "WIDTH": 64, "HEADS": 4}
+CALIBRATION = 16
+
+
+class Model(nn.Module):
+    """The network with random weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = timm.create_model(
+            "beit_base_patch16_224", img_size=IMAGE, depth=LAYERS, embed_dim=WIDTH, num_heads=HEADS
+        )
+
+    def forward(self, images: torch.Tensor) -> Any:
+        """Images (batch, 3, height, width) to logits (batch, 1000)."""
+        return self.net(images)
+
+
+def initialise(model: nn.Module) -> None:
+    """He weights, norms that differ by channel, and the batch statistics of one pass."""
+    for module in model.modules():
+        for name, own in module.named_parameters(recurse=False):
+            if own.dim() > 1:
+                nn.init.normal_(own, 0.0, math.sqrt(2.0 / own[0].numel()))
+            elif name == "weight":
+                nn.init.uniform_(own, 0.5, 1.5)
+            else:
+                nn.init.normal_(own, 0.0, 0.1)
+        if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+            module.momentum = None
+    model.train()(*draw(CALIBRATION))
+
+
+def draw(batch: int) -> list[torch.Tensor]:
+    """A coarse pattern under noise, because a network sees little difference between images of noise."""
+    pattern = nn.functional.interpolate(torch.randn(batch, 3, 4, 4), IMAGE)
+    return [pattern + 0.5 * torch.randn(batch, 3, IMAGE, IMAGE)]
+
+
+def get_inputs() -> list[torch.Tensor]:
+    """The usual batch."""
+    return draw(BATCH)
+
+
+def get_init_inputs() -> list[object]:
+    """Nothing."""
+    return []

@@ -1,0 +1,66 @@
+"""An OLMoE of 4 layers of transformers, 2 prompts of 512 tokens (Muennighoff et al. 2024, arXiv:2409.02060).
+
+Stresses: 32 small experts of which each token takes 4, as transformers loops over them.
+"""
+
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import OlmoeConfig, OlmoeModel
+
+FAMILY = "mixture-of-experts"
+BATCH = 2
+TOKENS = 512
+WIDTH = 1024
+LAYERS = 4
+HEADS = 16
+KEY_HEADS = 4
+HIDDEN = 512
+EXPERTS = 32
+VOCABULARY = 32000
+SMALL = {
+    "BATCH": 2,
+    "TOKENS": 24,
+    "WIDTH": 64,
+    "LAYERS": 2,
+    "HEADS": 4,
+    "KEY_HEADS": 2,
+    "HIDDEN": 32,
+    "EXPERTS": 8,
+    "VOCABULARY": 500,
+}
+
+
+class Model(nn.Module):
+    """The network with random weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        config = OlmoeConfig(
+            vocab_size=VOCABULARY,
+            hidden_size=WIDTH,
+            num_hidden_layers=LAYERS,
+            num_attention_heads=HEADS,
+            num_key_value_heads=KEY_HEADS,
+            intermediate_size=HIDDEN,
+            initializer_range=WIDTH**-0.5,
+            num_experts=EXPERTS,
+            num_experts_per_tok=4,
+            eos_token_id=0,
+        )
+        self.net = OlmoeModel(config)
+
+    def forward(self, input_ids: torch.Tensor) -> Any:
+        """Ids (batch, tokens) to hidden states (batch, tokens, width)."""
+        return self.net(input_ids=input_ids, use_cache=False).last_hidden_state
+
+
+def get_inputs() -> list[torch.Tensor]:
+    """Token ids."""
+    return [torch.randint(VOCABULARY, (BATCH, TOKENS))]
+
+
+def get_init_inputs() -> list[object]:
+    """Nothing."""
+    return []

@@ -1,0 +1,65 @@
+"""ResNet-18 of torchvision for batches and images of any size (He et al. 2015, arXiv:1512.03385).
+
+Stresses: one program for every number and size of images.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import nn
+from torchvision.models import resnet18
+
+FAMILY = "dynamic"
+BATCH = 8
+IMAGE = 224
+SMALL = {"BATCH": 3, "IMAGE": 64}
+CALIBRATION = 16
+
+
+class Model(nn.Module):
+    """The network with random weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = resnet18(weights=None)
+
+    def forward(self, images: torch.Tensor) -> Any:
+        """Images (batch, 3, height, width) to logits (batch, 1000)."""
+        return self.net(images)
+
+
+def initialise(model: nn.Module) -> None:
+    """He weights, norms that differ by channel, and the batch statistics of one pass."""
+    for module in model.modules():
+        for name, own in module.named_parameters(recurse=False):
+            if own.dim() > 1:
+                nn.init.normal_(own, 0.0, math.sqrt(2.0 / own[0].numel()))
+            elif name == "weight":
+                nn.init.uniform_(own, 0.5, 1.5)
+            else:
+                nn.init.normal_(own, 0.0, 0.1)
+        if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+            module.momentum = None
+    model.train()(*draw(CALIBRATION))
+
+
+def draw(batch: int, size: int = IMAGE) -> list[torch.Tensor]:
+    """A coarse pattern under noise, because a network sees little difference between images of noise."""
+    pattern = nn.functional.interpolate(torch.randn(batch, 3, 4, 4), size)
+    return [pattern + 0.5 * torch.randn(batch, 3, size, size)]
+
+
+def get_inputs() -> list[torch.Tensor]:
+    """The usual batch."""
+    return draw(BATCH)
+
+
+def get_held_out_inputs() -> list[list[torch.Tensor]]:
+    """One image, and odd numbers and sizes."""
+    return [draw(1), draw(BATCH - 1, IMAGE // 2 + 1), draw(1, IMAGE + 3)]
+
+
+def get_init_inputs() -> list[object]:
+    """Nothing."""
+    return []

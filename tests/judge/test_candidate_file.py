@@ -1,0 +1,23 @@
+"""What the judge reads in a candidate's text."""
+
+import pytest
+
+from pike.judge.candidate_file import has_third_party_header
+
+ORIGINAL = "# Copyright 2024 The Task's Authors\nclass Model: ...\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "whose"),
+    [
+        ("class ModelNew: ...\n", False),
+        (ORIGINAL + "class ModelNew: ...\n", False),
+        ("# we are free to copy right-hand sides\n", False),
+        ("# Copyright (c) 2023, Tri Dao.\n", True),
+        ("// Licensed under the Apache License, Version 2.0\n", True),
+        ("# SPDX-License-Identifier: MIT\n", True),
+        (ORIGINAL + "# Copyright 2020 Others\n", True),
+    ],
+)
+def test_a_header_of_others_is_found_and_the_task_s_own_is_not(source: str, whose: bool) -> None:
+    assert has_third_party_header(source, ORIGINAL) is whose

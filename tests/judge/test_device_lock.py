@@ -1,0 +1,202 @@
+"""The device lock: sharers overlap, a timer is alone, a long sharer yields, a killed holder leaves nothing."""
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pike.core.errors import InfraError
+from pike.core.verdict.evaluation import Status
+from pike.judge.refusal import Refused
+from pike.judge.timing.device_lock import DeviceLock
+
+SECONDS = 30.0
+"""Nothing here takes as long, however busy the machine is."""
+
+
+class Pauses:
+    """Counts the contexts that are entered and left."""
+
+    def __init__(self) -> None:
+        self.entered, self.left = threading.Event(), threading.Event()
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        self.entered.set()
+        yield
+        self.left.set()
+
+
+class Holder(threading.Thread):
+    """Takes one kind of lock and holds it until it is told to let go."""
+
+    def __init__(self, take: Callable[[], object]) -> None:
+        super().__init__(daemon=True)
+        self._take, self.has, self.leave = take, threading.Event(), threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        with self._take():
+            self.has.set()
+            assert self.leave.wait(SECONDS)
+
+    def end(self) -> None:
+        self.leave.set()
+        self.join()
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Callable[..., DeviceLock]:
+    """A lock of the same device for each call."""
+    return lambda **options: DeviceLock("cpu", folder=tmp_path, **options)
+
+
+def test_sharers_overlap(lock: Callable[..., DeviceLock]) -> None:
+    with lock().shared(), lock().shared():
+        pass
+
+
+@pytest.mark.parametrize(("first", "second"), [("shared", "exclusive"), ("exclusive", "shared"), ("exclusive",) * 2])
+def test_a_timer_is_alone_and_a_waiting_lock_pauses(lock: Callable[..., DeviceLock], first: str, second: str) -> None:
+    pauses = Pauses()
+    waiting = lock(while_waiting=pauses)
+    holder = Holder(getattr(lock(), first))
+    assert holder.has.wait(SECONDS)
+    other = Holder(getattr(waiting, second))
+    assert pauses.entered.wait(SECONDS)
+    assert not other.has.wait(0.1)
+    holder.end()
+    assert other.has.wait(SECONDS)
+    assert pauses.left.is_set()
+    other.end()
+    assert waiting.waited_seconds >= 0.1
+
+
+def test_what_is_free_is_taken_without_a_pause(lock: Callable[..., DeviceLock]) -> None:
+    pauses = Pauses()
+    with lock(while_waiting=pauses).exclusive():
+        assert not pauses.entered.is_set()
+
+
+def test_later_sharers_queue_behind_a_waiting_timer(lock: Callable[..., DeviceLock]) -> None:
+    waits, queues = Pauses(), Pauses()
+    first = Holder(lock().shared)
+    assert first.has.wait(SECONDS)
+    timer = Holder(lock(while_waiting=waits).exclusive)
+    assert waits.entered.wait(SECONDS)
+    later = Holder(lock(while_waiting=queues).shared)
+    assert queues.entered.wait(SECONDS)
+    assert not later.has.wait(0.1)
+    first.end()
+    assert timer.has.wait(SECONDS) and not later.has.is_set()
+    timer.end()
+    assert later.has.wait(SECONDS)
+    later.end()
+
+
+def test_a_sharer_yields_neither_without_a_timer_nor_within_its_slice(lock: Callable[..., DeviceLock]) -> None:
+    waits, paused = Pauses(), Pauses()
+    ready, fresh = lock(slice_seconds=0.0), lock(slice_seconds=60.0)
+    with ready.shared(), fresh.shared():
+        assert ready.yield_device(paused) == 0.0, "no timer waits"
+        timer = Holder(lock(while_waiting=waits).exclusive)
+        assert waits.entered.wait(SECONDS)
+        assert fresh.yield_device(paused) == 0.0, "its slice is not over"
+    assert not paused.entered.is_set()
+    timer.end()
+
+
+def test_a_sharer_yields_to_a_timer_and_gets_the_device_back(lock: Callable[..., DeviceLock]) -> None:
+    waits, paused = Pauses(), Pauses()
+    sharer = lock(slice_seconds=0.0)
+    with sharer.shared():
+        timer = Holder(lock(while_waiting=waits).exclusive)
+        assert waits.entered.wait(SECONDS)
+        ends = threading.Timer(0.2, timer.end)
+        ends.start()
+        assert sharer.yield_device(paused) >= 0.1
+        assert timer.has.is_set() and timer.leave.is_set()
+        assert paused.left.is_set()
+        ends.join()
+
+
+def test_only_a_sharer_yields(lock: Callable[..., DeviceLock]) -> None:
+    mine, paused, waits = lock(slice_seconds=0.0), Pauses(), Pauses()
+    assert mine.yield_device(paused) == 0.0
+    with mine.exclusive():
+        other = Holder(lock(while_waiting=waits).shared)
+        assert waits.entered.wait(SECONDS)
+        assert mine.yield_device(paused) == 0.0
+    other.end()
+    assert not paused.entered.is_set()
+
+
+def test_a_killed_holder_leaves_no_lock(lock: Callable[..., DeviceLock], tmp_path: Path) -> None:
+    program = (
+        "import pathlib, sys, time; from pike.judge.timing.device_lock import DeviceLock\n"
+        "with DeviceLock('cpu', folder=pathlib.Path(sys.argv[1])).exclusive():\n    print(1, flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline()
+        waits = Pauses()
+        mine = Holder(lock(while_waiting=waits).shared)
+        assert waits.entered.wait(SECONDS) and not mine.has.is_set()
+        process.kill()
+        assert mine.has.wait(SECONDS)
+        mine.end()
+
+
+HOLDING = (
+    "import fcntl, sys, time\n"
+    "file = open(sys.argv[1], 'a')\n"
+    "fcntl.flock(file, fcntl.LOCK_EX)\n"
+    "print(1, flush=True)\n"
+    "while True: {what}"
+)
+
+
+@contextmanager
+def holder_of(path: Path, what: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that holds one of the lock's files and does something meanwhile."""
+    program = [sys.executable, "-I", "-S", "-c", HOLDING.format(what=what), str(path)]
+    with subprocess.Popen(program, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline()
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize("name", ["cpu.gate", "cpu.body"])
+def test_a_candidate_that_holds_the_lock_file_is_refused(
+    lock: Callable[..., DeviceLock], tmp_path: Path, name: str
+) -> None:
+    with holder_of(tmp_path / name, "time.sleep(60)") as candidate:
+        mine = lock()
+        mine.suspects = lambda: {candidate.pid}
+        with pytest.raises(Refused, match="holds the lock file") as refused, mine.exclusive():
+            pass
+    assert refused.value.status is Status.SANDBOX_VIOLATION
+
+
+@pytest.mark.parametrize("name", ["cpu.gate", "cpu.body"])
+def test_a_lock_whose_holder_stands_still_is_taken_over(
+    lock: Callable[..., DeviceLock], tmp_path: Path, name: str
+) -> None:
+    with holder_of(tmp_path / name, "time.sleep(0.05)") as neighbour:
+        mine = Holder(lock(stalled_seconds=0.8).exclusive)
+        assert not mine.has.wait(2.0), "one that works is waited for"
+        neighbour.send_signal(signal.SIGSTOP)
+        assert mine.has.wait(SECONDS)
+        assert not Holder(lock().exclusive).has.wait(0.2), "the lock that was taken over is a lock"
+        mine.end()
+
+
+def test_a_judge_that_stood_still_does_not_believe_what_it_timed(
+    lock: Callable[..., DeviceLock], tmp_path: Path
+) -> None:
+    with pytest.raises(InfraError, match="stood still"), lock().exclusive():
+        (tmp_path / "cpu.body").unlink()  # as another judge does after a minute

@@ -1,0 +1,152 @@
+"""The parts of the judge that can be seen alone: error budget, layout, statistics, locks, devices."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from pike.core.errors import UserError
+from pike.core.verdict.evaluation import Tolerance
+from pike.judge.child.delivery import is_rehearsed
+from pike.judge.child.memory.layout import (
+    ContractBroken,
+    check_output,
+    layout_of,
+    output_layout_of,
+    put_together,
+    views,
+)
+from pike.judge.child.stub import Stub
+from pike.judge.correctness.compare import Expected, compare
+from pike.judge.reference.reference import Inputs, like
+from pike.judge.sandbox import choose
+
+
+def expected(native: torch.Tensor, answer: torch.Tensor | None = None) -> Expected:
+    return Expected([native.double() if answer is None else answer], [native], [], True)
+
+
+def test_the_budget_scales_with_the_output_so_zeros_never_pass():
+    answer = torch.randn(100, dtype=torch.float64) * 1e-4
+    native = answer.float()
+    assert compare([native.clone()], expected(native, answer), Tolerance.STRICT).wrong == ""
+    assert compare([torch.zeros_like(native)], expected(native, answer), Tolerance.STRICT).wrong
+    published = compare([torch.zeros_like(native)], expected(native, answer), Tolerance.PAPER)
+    assert published.wrong == ""
+    assert published.error.vacuous
+
+
+def test_nan_and_infinity_pass_only_where_the_reference_has_them():
+    native = torch.tensor([1.0, float("nan"), float("inf"), -float("inf")])
+    assert compare([native.clone()], expected(native), Tolerance.STRICT).wrong == ""
+    for place, value in ((0, float("nan")), (1, 0.0), (2, -float("inf"))):
+        changed = native.clone()
+        changed[place] = value
+        assert compare([changed], expected(native), Tolerance.STRICT).wrong
+
+
+def test_one_bad_output_among_several_is_named():
+    native = [torch.randn(10), torch.randn(10)]
+    found = compare(
+        [native[0], native[1] + 1], Expected([n.double() for n in native], native, [], True), Tolerance.STRICT
+    )
+    assert found.wrong.startswith("output 1:")
+
+
+def test_a_layout_puts_inputs_back_together_in_place():
+    value = (
+        (torch.arange(6.0).reshape(2, 3), {"a": torch.tensor([True, False])}, 7),
+        {"k": torch.ones(2, 2, dtype=torch.bfloat16)},
+    )
+    layout = layout_of(value)
+    region = torch.zeros(layout.nbytes, dtype=torch.uint8)
+    made = views(region, layout)
+    args, kwargs = put_together(layout.structure, made)
+    args[0].copy_(value[0][0])
+    kwargs["k"].fill_(3)
+    assert torch.equal(views(region, layout)[0], value[0][0])
+    assert args[2] == 7
+    assert all(leaf.offset % 256 == 0 for leaf in layout.leaves)
+
+
+def test_channels_last_inputs_keep_their_strides():
+    image = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
+    assert layout_of(((image,), {})).leaves[0].stride == image.stride()
+
+
+def test_a_lazy_subclass_is_no_tensor():
+    class Lazy(torch.Tensor):
+        pass
+
+    layout = output_layout_of(torch.zeros(3))
+    with pytest.raises(ContractBroken, match="Lazy"):
+        check_output(torch.zeros(3).as_subclass(Lazy), layout, torch.device("cpu"), [])
+
+
+def test_resampled_inputs_are_new_but_stay_in_range():
+    example = Inputs((torch.randn(50), torch.randint(0, 9, (50,)), torch.ones(4, dtype=torch.bool), "text"), {})
+    drawn = like(example)
+    assert not torch.equal(drawn.args[0], example.args[0])
+    assert int(drawn.args[1].max()) < 9
+    assert bool(drawn.args[2].all())
+    assert drawn.args[3] == "text"
+
+
+def test_an_unknown_sandbox_is_the_users_error():
+    with pytest.raises(UserError, match="known: auto"):
+        choose("prison")
+
+
+def test_a_gpu_child_is_only_held_by_what_was_seen_to_hold_one(monkeypatch):
+    monkeypatch.setattr("pike.judge.sandbox.container.Container.obstacle", lambda self: "")
+    assert choose("auto").name == "podman"
+    assert choose("auto", cuda=True).name in ("bubblewrap", "process")
+    assert choose("docker", cuda=True).name == "docker"
+
+
+def test_a_container_may_be_of_any_engine_that_works(monkeypatch):
+    monkeypatch.setattr(
+        "pike.judge.sandbox.container.Container.obstacle", lambda self: "" if self.name == "docker" else "no podman"
+    )
+    assert choose("auto").name == "docker"
+    assert choose("container").name == "docker"
+    with pytest.raises(UserError, match="'podman' does not work here: no podman; use"):
+        choose("podman")
+
+
+def test_what_torchs_own_operators_return_is_a_tuple_to_the_contract() -> None:
+    whole = torch.topk(torch.arange(8.0), 2)
+    apart = (whole.values, whole.indices)
+    for reference, candidate in ((whole, apart), (apart, whole)):
+        layout = output_layout_of(reference)
+        assert [leaf.tolist() for leaf in check_output(candidate, layout, torch.device("cpu"), [])] == [[7, 6], [7, 6]]
+    with pytest.raises(ContractBroken, match="list"):
+        check_output(list(apart), output_layout_of(whole), torch.device("cpu"), [])
+
+
+@pytest.mark.parametrize(
+    ("launched", "took", "rehearsed"),
+    [(0, 0, False), (1, 4, True), (9, 9.4, True), (1, 9, False), (60, 60, False)],
+    ids=["the-first", "short", "launching-is-most-of-it", "the-device-is-most-of-it", "long"],
+)
+def test_a_call_is_rehearsed_where_the_hosts_caches_matter(launched, took, rehearsed):
+    assert is_rehearsed(int(launched * 1e6), int(took * 1e6)) is rehearsed
+
+
+def test_a_child_imports_pytorchs_compiler_when_it_is_told_to():
+    program = (
+        "import sys; from pike.judge.child.orders import HelloOrder; from pike.judge.child.stub import Stub; "
+        "Stub().hello(HelloOrder()); print('torch._inductor.compile_fx' in sys.modules); "
+        "Stub().hello(HelloOrder(compilers=True)); print('torch._inductor.compile_fx' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["False", "True"]
+
+
+@pytest.mark.parametrize(("name", "handed_back"), [("cuda:0", 1), ("cpu", 0)])
+def test_a_child_hands_back_device_memory_when_it_is_told_to(monkeypatch, name, handed_back):
+    calls: list[int] = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append(1))
+    Stub(device=torch.device(name)).release()
+    assert len(calls) == handed_back

@@ -1,0 +1,49 @@
+"""What a sealed process can still start: threads, and nothing else."""
+
+import subprocess
+import sys
+
+import pytest
+
+from pike.judge.process import filters
+
+pytestmark = pytest.mark.skipif(not filters.work(), reason="this machine does not filter system calls")
+
+SEALED = """
+import ctypes, os, platform, sys, threading
+from concurrent.futures import ThreadPoolExecutor
+from pike.judge.child import seccomp
+seccomp.install(seccomp.from_the_start())
+seccomp.install(seccomp.once_built())
+{what}
+"""
+CLONE, CLONE3 = "56 if platform.machine() == 'x86_64' else 220", "435"
+
+
+def ending(what: str) -> int:
+    return subprocess.run([sys.executable, "-c", SEALED.format(what=what)], check=False).returncode
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "os.fork()",
+        "os.posix_spawn(sys.executable, [sys.executable, '-c', ''], {})",
+        f"sys.exit(ctypes.CDLL(None).syscall({CLONE}, 17, 0, 0, 0, 0) == -1)",
+        f"sys.exit(ctypes.CDLL(None).syscall({CLONE}, 0x4111, 0, 0, 0, 0) == -1)",
+        f"sys.exit(ctypes.CDLL(None).syscall({CLONE3}, 0, 0) == -1)",
+    ],
+    ids=["fork", "spawn", "clone", "vfork", "clone3"],
+)
+def test_a_sealed_process_starts_no_other(what: str) -> None:
+    assert ending(what) == 1
+
+
+def test_a_sealed_process_starts_threads() -> None:
+    assert ending("with ThreadPoolExecutor(4) as pool: sys.exit(sum(pool.map(int, '123')) - 6)") == 0
+
+
+def test_a_tree_that_gains_processes_is_noticed() -> None:
+    looks = iter([{1, 2}, {1, 3}])
+    assert "process 3" in filters.grows(lambda: next(looks))
+    assert filters.grows(lambda: {1, 2}) == ""

@@ -1,0 +1,140 @@
+"""Tasks of other shapes: live modules, several outputs, integers, keyword inputs, converted weights."""
+
+import cloudpickle
+import pytest
+import torch
+from torch import nn
+
+from pike.core.errors import UserError
+from pike.core.task import Task, TaskKind
+from pike.core.verdict.evaluation import Status, Weights
+
+FROM_REFERENCE = """
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, first, second, gain):
+        super().__init__()
+        self.first, self.second, self.gain = first, second, gain
+
+    @classmethod
+    def from_reference(cls, model):
+        return cls(nn.Parameter(model.first.weight.t().contiguous()), model.second.weight * model.gain, model.first.bias)
+
+    def forward(self, x):
+        return torch.relu(x @ self.first + self.gain) @ self.second.t()
+"""
+
+
+def source_task(text: str) -> Task:
+    return Task("other", "other", TaskKind.SOURCE, text, "other.py")
+
+
+def test_converted_weights_come_from_a_donor_without_code(verdict):
+    found = verdict(FROM_REFERENCE)
+    assert found.status is Status.VALID
+    assert found.weights is Weights.FROM_REFERENCE
+
+
+def test_the_donor_has_no_forward(verdict):
+    call = "model(torch.zeros(1, 96)); return None"
+    source = FROM_REFERENCE.replace("return cls(nn.Parameter(", call + "\n        return cls(nn.Parameter(")
+    found = verdict(source)
+    assert found.status is Status.LOAD_ERROR
+    assert "weights and settings only" in found.reason
+
+
+def test_other_parameter_names_fall_back_to_the_seed(verdict, rewrite):
+    found = verdict(rewrite().replace("self.first", "self.one"))
+    assert found.status is Status.VALID
+    assert found.weights is Weights.SEEDED
+
+
+INTEGERS = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x, k):
+        values, indices = x.sort(dim=-1)
+        return {"best": (values[:, -k:].contiguous(), indices[:, -k:].contiguous()), "count": int(k)}
+
+
+def get_inputs():
+    return [torch.randn(32, 50), 3]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_integer_and_structured_outputs_are_exact(verdict):
+    task = source_task(INTEGERS)
+    good = INTEGERS.replace("class Model(", "class ModelNew(")
+    assert verdict(good, task=task).status is Status.VALID
+    wrong = good.replace("indices[:, -k:].contiguous()", "indices[:, -k:].flip(1)")
+    found = verdict(wrong, task=task)
+    assert found.status is Status.WRONG_OUTPUT
+    assert "int64" in found.reason
+    renamed = verdict(good.replace('"best"', '"top"'), task=task)
+    assert renamed.status is Status.BAD_CONTRACT
+
+
+class Scaler(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(64, 64)
+
+    def forward(self, x, *, scale):
+        return self.linear(x) * scale
+
+
+WRAPPED = """
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    @classmethod
+    def from_reference(cls, model):
+        return cls(model)
+
+    def forward(self, x, *, scale):
+        return self.model(x, scale=scale)
+"""
+
+
+def test_a_live_module_with_keyword_inputs(verdict, tmp_path):
+    payload = {"module": Scaler(), "args": (torch.randn(16, 64),), "kwargs": {"scale": torch.rand(16, 1)}}
+    path = tmp_path / "module.pkl"
+    cloudpickle.register_pickle_by_value(__import__(__name__))
+    path.write_bytes(cloudpickle.dumps({**payload, "make_inputs": None}))
+    cloudpickle.unregister_pickle_by_value(__import__(__name__))
+    task = Task("live", "live", TaskKind.MODULE, "", "live", str(path))
+    found = verdict(WRAPPED, task=task)
+    assert (found.status, found.weights) == (Status.VALID, Weights.FROM_REFERENCE), found.log
+    assert verdict(WRAPPED.replace("scale=scale)", "scale=scale + 1)"), task=task).status is Status.WRONG_OUTPUT
+    missing = verdict("class ModelNew: pass", task=task)
+    assert missing.status is Status.LOAD_ERROR
+    assert "from_reference" in missing.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("return [torch.randn(32, 50), 3]", "raise OSError('no data')"), "get_inputs() raised OSError: no data"),
+        (("values, indices = x.sort", "values, indices = x.srot"), "does not run"),
+        (("def get_init_inputs", "def init"), "does not define get_init_inputs"),
+    ],
+)
+def test_a_broken_task_is_the_users_error(verdict, change, words):
+    with pytest.raises(UserError, match="(?s)" + words.replace("(", r"\(").replace(")", r"\)")):
+        verdict(INTEGERS.replace("class Model(", "class ModelNew("), task=source_task(INTEGERS.replace(*change)))

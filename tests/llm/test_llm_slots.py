@@ -1,0 +1,77 @@
+"""How many requests a server gets at once, on a clock that the test moves."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+from pike.llm.provider.slots import GOOD_TO_RISE, Slots
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def played(slots: Slots, clock: Clock, waits: list[float]) -> None:
+    """Requests that were sent together and whose answers begin after these waits."""
+    async with AsyncExitStack() as open_calls:
+        calls = [await open_calls.enter_async_context(slots.one()) for _ in waits]
+        began = clock.now
+        for call, wait in zip(calls, waits, strict=True):
+            clock.now = began + wait
+            slots.begins(call)
+
+
+async def test_a_server_that_begins_all_at_once_gets_twice_as_many() -> None:
+    clock = Clock()
+    slots = Slots(clock)
+    await played(slots, clock, [1.0, 1.1])
+    assert slots.limit == 4
+    await played(slots, clock, [1.0, 1.0, 1.2, 1.3])
+    assert slots.limit == 8
+
+
+async def test_one_request_alone_says_nothing() -> None:
+    clock = Clock()
+    slots = Slots(clock)
+    await played(slots, clock, [1.0])
+    assert slots.limit == 2
+
+
+async def test_a_request_that_had_to_wait_lowers_the_number_once_for_all_that_waited_with_it() -> None:
+    clock = Clock()
+    slots = Slots(clock)
+    await played(slots, clock, [1.0, 1.0])
+    await played(slots, clock, [1.0, 60.0, 120.0, 180.0])
+    assert slots.limit == 2
+
+
+async def test_after_a_while_one_more_is_tried() -> None:
+    clock = Clock()
+    slots = Slots(clock)
+    await played(slots, clock, [1.0, 60.0])
+    assert slots.limit == 1
+    for _ in range(GOOD_TO_RISE - 1):
+        await played(slots, clock, [1.0])
+    assert slots.limit == 1
+    await played(slots, clock, [1.0])
+    assert slots.limit == 2
+
+
+async def test_no_more_than_the_limit_are_under_way_and_a_cancelled_one_gives_its_place_back() -> None:
+    slots = Slots()
+
+    async def hold() -> None:
+        async with slots.one():
+            await asyncio.sleep(60.0)
+
+    holding = [asyncio.create_task(hold()) for _ in range(2)]
+    third = slots.one()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(third.__aenter__(), 0.05)
+    holding[0].cancel()
+    await asyncio.wait_for(slots.one().__aenter__(), 5.0)
+    holding[1].cancel()
