@@ -2,9 +2,10 @@
 
     PYTHONPATH=src python3 benchmarks/corpus_on_gpu.py --out corpus.json [--seconds 540] [--only NAME ...]
 
-Needs only torch and numpy. Verdicts are written to the file as they come; a second call with the same file goes on
-where the first one stopped, so that a machine that is lent for minutes is enough. Ends with a table; exit code 1 if
-a sample did not get its expected verdict, 3 if the time was not enough.
+Needs only torch and numpy. Several commands may share a device, each with a `--part` (`1/4`) and a file of its own.
+Verdicts are written to the file as they come; a second call with the same file goes on where the first one stopped, so
+that a machine that is lent for minutes is enough. Ends with a table; exit code 1 if a sample did not get its expected
+verdict, 3 if the time was not enough.
 """
 
 from __future__ import annotations
@@ -29,18 +30,21 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=540.0, help="no sample is begun after this time")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--only", nargs="*", default=[], help="names of samples")
+    parser.add_argument("--part", default="1/1", help="of the samples that wait, each N-th from the I-th on: I/N")
     given = parser.parse_args()
     until = time.monotonic() + given.seconds
     rows: dict[str, dict[str, Any]] = json.loads(given.out.read_text()) if given.out.exists() else {}
     samples = [s for s in catalogue() if not given.only or s.id in given.only]
     waiting = [s for s in samples if given.only or s.id not in rows]
+    part, parts = map(int, given.part.split("/"))
+    waiting = sorted(waiting, key=by_task)[part - 1 :: parts]
     options = EvaluateOptions(
         given.device, sandbox=given.sandbox, threads=given.threads, max_timing_seconds=2.0, correctness_seeds=2
     )
     with Bait():
         judge = JudgeClient()
         try:
-            for sample in sorted(waiting, key=by_task):
+            for sample in waiting:
                 if time.monotonic() > until:
                     break
                 rows[sample.id] = row(judge, sample, options)

@@ -23,7 +23,7 @@ from typing import Any
 
 from pike import tasks
 from pike.baselines import BASELINES, source
-from pike.core.verdict.evaluation import DEVICE_MEMORY, LOCK_WAIT, EvaluateOptions, EvaluationRequest, Precision
+from pike.core.verdict.evaluation import DEVICE_MEMORY, LOCK_WAIT, Effort, EvaluateOptions, EvaluationRequest, Precision
 from pike.judge.judge import Judge
 from pike.judge.processes import become_subreaper, kill_strays
 from pike.judge.timing.device_lock import DeviceLock, Pause
@@ -72,16 +72,19 @@ def requests(given: argparse.Namespace) -> list[tuple[str, str, EvaluationReques
     """Every baseline of every task, in a drawn order; tasks of one suite where none are named."""
     baselines = [baseline for baseline in BASELINES if baseline.name in given.baselines.split(",")]
     options = EvaluateOptions(
-        device=given.device, precision=Precision(given.precision), timeout_seconds=given.timeout, lint=False
+        device=given.device,
+        precision=Precision(given.precision),
+        timeout_seconds=given.timeout,
+        max_timing_seconds=given.seconds,
+        lint=False,
     )
     names = given.tasks or [entry.name for entry in tasks.load_suite("level3-pike").entries]
     made = []
     for name in names:
         task = tasks.resolve(name)
         for baseline in baselines:
-            made.append(
-                (name, baseline.name, EvaluationRequest(task, source(baseline, task, options.precision), options))
-            )
+            text = source(baseline, task, options.precision)
+            made.append((name, baseline.name, EvaluationRequest(task, text, options, Effort.SEARCH)))
     return random.Random(given.seed).sample(made, len(made))
 
 
@@ -121,6 +124,7 @@ def main() -> None:
     arguments.add_argument("--baselines", default="eager,cuda-graph,compile")
     arguments.add_argument("--precision", default="half", choices=[precision.value for precision in Precision])
     arguments.add_argument("--timeout", type=float, default=300.0)
+    arguments.add_argument("--seconds", type=float, default=1.5, help="evaluate.max_timing_seconds")
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--no-yield", action="store_true")
     arguments.add_argument("--no-pause", action="store_true")

@@ -10,8 +10,8 @@ from pike.cli import main
 from pike.cli.display.verdict import show_verdict
 from pike.cli.terminal import Terminal
 from pike.core.codec import decode, encode
+from pike.core.text.printable import escaped, printable
 from pike.core.verdict.evaluation import Evaluation, Status
-from pike.core.verdict.printable import escaped, printable
 
 DIRTY = "\x1b[2J\x1b]0;title\x07\x9b1mgo\x00od\u202edilav\u2066 \u200f\rdone\x7f\ufeff\ud800"
 CLEAN = "1mgooddilav \ndone"

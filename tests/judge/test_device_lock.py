@@ -174,12 +174,44 @@ def holder_of(path: Path, what: str) -> Iterator[subprocess.Popen[bytes]]:
 def test_a_candidate_that_holds_the_lock_file_is_refused(
     lock: Callable[..., DeviceLock], tmp_path: Path, name: str
 ) -> None:
+    mine = lock()
     with holder_of(tmp_path / name, "time.sleep(60)") as candidate:
-        mine = lock()
         mine.suspects = lambda: {candidate.pid}
-        with pytest.raises(Refused, match="holds the lock file") as refused, mine.exclusive():
+        with pytest.raises(Refused, match="holds the lock file") as refused, mine.shared():
             pass
     assert refused.value.status is Status.SANDBOX_VIOLATION
+    with mine.shared():
+        pass
+
+
+def test_a_judge_whose_candidate_is_refused_while_it_waits_leaves_no_lock(
+    lock: Callable[..., DeviceLock], tmp_path: Path
+) -> None:
+    mine, suspects = lock(), set[int]()
+    with holder_of(tmp_path / "cpu.body", "time.sleep(60)") as candidate:
+        mine.suspects = lambda: suspects
+        threading.Timer(0.7, suspects.add, [candidate.pid]).start()
+        with pytest.raises(Refused), mine.exclusive():
+            pass
+    again = Holder(lock().exclusive)  # while the exception and its frames are still alive
+    assert again.has.wait(SECONDS)
+    again.end()
+
+
+def test_two_judges_do_not_wait_for_each_other_where_one_of_their_candidates_holds_the_lock(
+    lock: Callable[..., DeviceLock], tmp_path: Path
+) -> None:
+    mine, waits, suspects = lock(), Pauses(), set[int]()
+    mine.suspects = lambda: suspects
+    with holder_of(tmp_path / "cpu.body", "time.sleep(0.05)") as candidate:
+        neighbour = Holder(lock(while_waiting=waits).exclusive)
+        assert waits.entered.wait(SECONDS)  # it has the gate
+        threading.Timer(0.7, suspects.add, [candidate.pid]).start()
+        with pytest.raises(Refused), mine.exclusive():
+            pass
+        assert not neighbour.has.is_set()
+    assert neighbour.has.wait(SECONDS)
+    neighbour.end()
 
 
 @pytest.mark.parametrize("name", ["cpu.gate", "cpu.body"])

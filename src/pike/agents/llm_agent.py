@@ -15,7 +15,7 @@ from pike.agents.reading.plans import find, improvable, instructions, refusal
 from pike.core.agent import Context, Proposal
 from pike.core.query import Answer, Finish, Query
 from pike.core.step import ORIGINAL, Role, Step
-from pike.core.verdict.printable import printable
+from pike.core.text.printable import printable
 
 Asker = Callable[[Query], Awaitable[Answer]]
 """Asks one question; the engine adds the ledger and the retries."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pike.core import figures
-from pike.core.verdict.printable import printable
+from pike.core.text.printable import printable
 from pike.engine import Observer, Progress
 
 T = TypeVar("T")

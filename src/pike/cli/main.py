@@ -19,7 +19,7 @@ from pike.cli.look import doctor, estimate, prompts, report, strategies, tasks
 from pike.cli.run import demo, evaluate, external, optimize
 from pike.cli.terminal import PlainHelp
 from pike.core.errors import BoundaryError, UserError
-from pike.core.verdict.printable import printable
+from pike.core.text.printable import printable
 
 USER, OUTSIDE, INTERRUPTED = 2, 3, 130
 

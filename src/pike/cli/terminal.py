@@ -19,7 +19,7 @@ from typer.core import TyperCommand
 from pike.core import figures
 from pike.core.codec import encode
 from pike.core.errors import UserError
-from pike.core.verdict.printable import escaped, printable
+from pike.core.text.printable import escaped, printable
 
 
 class PlainHelp(TyperCommand):

@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from pike.core.task import Task
+from pike.core.text.parsing import parse
 from pike.core.verdict.evaluation import Effort, Precision
 from pike.corpus.tasks import original_of, task_of
 from pike.judge.sandbox import Claim
@@ -113,7 +114,7 @@ def catalogue() -> tuple[CorpusSample, ...]:
 
 def _read(path: Path, kind: SampleKind) -> CorpusSample:
     text = path.read_text()
-    prose, header = _split(ast.get_docstring(ast.parse(text)) or "")
+    prose, header = _split(ast.get_docstring(parse(text)) or "")
     if unknown := header.keys() - _NAMES:
         raise ValueError(f"The sample {path.name} has unknown header lines: {', '.join(sorted(unknown))}")
     return CorpusSample(

@@ -6,6 +6,8 @@ Knows Python's grammar. Reads the text and never runs it. Does not know tasks.
 import ast
 import re
 
+from pike.core.text.parsing import parse
+
 CLASS_NAME, _PUBLISHED_NAME = "ModelNew", "Model"
 """The class that a candidate file defines, and what it may be called instead."""
 OWN_NAME = "class-named-model"
@@ -27,7 +29,7 @@ def parse_problem(source: str) -> str:
     if len(source.encode()) > _MOST_BYTES:
         return f"the file is larger than {_MOST_BYTES} bytes"
     try:
-        ast.parse(source)
+        parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return f"not valid Python: {error}"
     return "" if class_name(source) else f"the file defines no class {CLASS_NAME}"
@@ -38,7 +40,7 @@ def class_name(source: str) -> str:
 
     The text must be valid Python.
     """
-    names = _names(ast.parse(source))
+    names = _names(parse(source))
     return next((name for name in (CLASS_NAME, _PUBLISHED_NAME) if name in names), "")
 
 

@@ -16,7 +16,7 @@ from pike.core import figures
 from pike.core.codec import encode
 from pike.core.errors import StoreError, UserError
 from pike.core.step import ORIGINAL
-from pike.core.verdict.printable import printable
+from pike.core.text.printable import printable
 from pike.reporting.chart import Chart, ChartMark, draw
 from pike.reporting.contributions import contributions, histories_in
 from pike.reporting.fold import summarise

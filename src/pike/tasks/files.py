@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pike.core.task import TaskFile
+from pike.core.text.parsing import parse
 
 
 def task_files(paths: Iterable[Path], roots: Iterable[str]) -> tuple[TaskFile, ...]:
@@ -36,7 +37,7 @@ def task_files(paths: Iterable[Path], roots: Iterable[str]) -> tuple[TaskFile, .
 
 def _imported(path: Path, roots: tuple[Path, ...]) -> Iterator[Path]:
     try:
-        tree = ast.parse(path.read_bytes())
+        tree = parse(path.read_bytes())
     except (SyntaxError, ValueError):
         return
     for node in ast.walk(tree):

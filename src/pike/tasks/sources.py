@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pike.core.errors import UserError
 from pike.core.task import Task, TaskKind
+from pike.core.text.parsing import parse
 from pike.tasks.files import task_files
 
 NEEDED = {
@@ -68,7 +69,7 @@ def check(source: str, origin: str) -> None:
         UserError: with the line of a syntax error, or everything that is missing.
     """
     try:
-        tree = ast.parse(source)
+        tree = parse(source)
     except SyntaxError as error:
         raise UserError(f"Task file {origin} does not parse: line {error.lineno}: {error.msg}") from error
     bound = set(bound_names(tree.body))

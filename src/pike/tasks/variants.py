@@ -11,6 +11,7 @@ from dataclasses import replace
 from pike.core.errors import UserError
 from pike.core.settings.merging import nearest
 from pike.core.task import Task, TaskKind
+from pike.core.text.parsing import parse
 
 SUFFIX = ":small"
 """The name of a small variant ends with this."""
@@ -29,7 +30,7 @@ def small(task: Task) -> Task:
     """
     if task.kind is not TaskKind.SOURCE:
         raise UserError(f"Task '{task.id}' has no small variant: only files declare one, as SMALL = {{...}}")
-    body = ast.parse(task.source).body
+    body = parse(task.source).body
     constants = dict(found for node in body if (found := _constant(node)))
     if "SMALL" not in constants:
         raise UserError(f"Task '{task.id}' has no small variant: its file declares none as SMALL = {{...}}")

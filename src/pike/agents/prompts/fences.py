@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from pike.agents.prompts.tracebacks import own_part
-from pike.core.verdict.printable import printable
+from pike.core.text.printable import printable
 
 STREAM_CHARACTERS = 10_000
 """The published limit of stdout and of stderr that an error fixing agent sees."""

@@ -22,8 +22,8 @@ from pike.core.agent import Context, Prompt
 from pike.core.errors import UserError
 from pike.core.step import Role, Solution
 from pike.core.task import TaskKind
+from pike.core.text.printable import printable
 from pike.core.verdict.evaluation import Status
-from pike.core.verdict.printable import printable
 from pike.llm.tokens import approximate_tokens
 
 _COMPILING = re.compile(r"[Ee]rror building extension|CompilationError|nvcc fatal|: (?:fatal )?error: ")

@@ -14,8 +14,8 @@ from pike.agents.reading.plans import instructions
 from pike.core.agent import Context
 from pike.core.figures import plural
 from pike.core.step import ORIGINAL, Solution
+from pike.core.text.printable import printable
 from pike.core.verdict.evaluation import Evaluation
-from pike.core.verdict.printable import printable
 
 MOST_NODES = 16
 WINDOW_CHARACTERS = 60_000

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from pike.agents.reading.blocks import CodeBlock, blocks
 from pike.core.query import Finish
+from pike.core.text.parsing import parse
 
 CLASS_NAME = "ModelNew"
 A_DIFF = "the answer is a diff: the whole file is needed"
@@ -145,7 +146,7 @@ def _parsed(source: str) -> tuple[ast.Module | None, int]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(source), 0
+            return parse(source), 0
     except SyntaxError as error:
         return None, error.lineno or 0
     except (ValueError, RecursionError, MemoryError):

@@ -14,6 +14,7 @@ from pathlib import Path
 from pike.agents.reading.blocks import blocks
 from pike.agents.reading.extract import CLASS_NAME
 from pike.core.task import Task, TaskKind
+from pike.core.text.parsing import parse
 
 _CLASS = "Model"
 _TASKS_OWN = frozenset({"get_inputs", "get_init_inputs", "get_held_out_inputs", "initialise"})
@@ -32,7 +33,7 @@ def original_file(task: Task) -> str:
 
 def _without_tasks_own(source: str) -> str:
     """The file without the functions that only a task needs, unless the model uses them."""
-    tree = ast.parse(source)
+    tree = parse(source)
     drawing = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in _TASKS_OWN]
     inside = {id(name) for node in drawing for name in ast.walk(node)}
     names = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in inside)

@@ -22,7 +22,7 @@ from pike.cli.terminal import Terminal
 from pike.core import figures
 from pike.core.errors import UserError
 from pike.core.query import Answer
-from pike.core.verdict.printable import printable
+from pike.core.text.printable import printable
 
 StepId = Annotated[
     int | None, typer.Option("--step", metavar="N", help="Which of several prompts.", show_default="oldest")

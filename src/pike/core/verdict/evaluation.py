@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from pike.core.task import Task
-from pike.core.verdict.printable import printable
+from pike.core.text.printable import printable
 from pike.core.verdict.profile import Profile
 
 FASTER_MARGIN = 0.01

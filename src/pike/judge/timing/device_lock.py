@@ -130,6 +130,7 @@ class DeviceLock:
     def _take(self, kind: int) -> IO[str]:
         """The body, held."""
         started = time.monotonic()
+        self._require_honesty()
         gate = _at_once(self._gate, fcntl.LOCK_EX)
         body = _at_once(self._body, kind) if gate else None
         try:
@@ -145,26 +146,27 @@ class DeviceLock:
         return body
 
     def _waited_for(self, path: Path, kind: int) -> IO[str]:
-        """A file, locked; one that only stalled processes hold is replaced by a new one.
-
-        A thread waits, because a wait for a file lock has no limit. One that is left behind gives
-        its lock back when it gets it.
-        """
+        """A file, locked; one that only stalled processes hold is replaced by a new one."""
         used: dict[int, tuple[float, float]] = {}
         while True:
-            file = open(path, "a")  # noqa: SIM115 - the caller closes it
-            waiting = threading.Thread(target=fcntl.flock, args=(file, kind), daemon=True)
-            waiting.start()
-            waiting.join(_LOOK_SECONDS)
-            while waiting.is_alive() and _is_at(file, path):
-                holders = _holders(file)
-                if any(pid in holders or _has_open(pid, file) for pid in self.suspects()):
-                    raise Refused(Status.SANDBOX_VIOLATION, "the candidate holds the lock file of the device")
-                if self._are_stalled(holders, used):
-                    _drop(file, path)
+            waiting = _Waiting(path, kind)
+            try:
                 waiting.join(_LOOK_SECONDS)
-            if not waiting.is_alive() and _is_at(file, path):
-                return file
+                while waiting.is_alive() and _is_at(waiting.file, path):
+                    self._require_honesty()
+                    if self._are_stalled(_holders(path), used):
+                        _drop(waiting.file, path)
+                    waiting.join(_LOOK_SECONDS)
+                if not waiting.is_alive() and _is_at(waiting.file, path):
+                    return waiting.take()
+            finally:
+                waiting.give_up()
+
+    def _require_honesty(self) -> None:
+        """Refuse a candidate that holds either file; while one waits for the gate, another waits for the body."""
+        suspects, paths = self.suspects(), (self._gate, self._body)
+        if any(suspects & _holders(path) or any(_has_open(pid, path) for pid in suspects) for path in paths):
+            raise Refused(Status.SANDBOX_VIOLATION, "the candidate holds the lock file of the device")
 
     def _are_stalled(self, holders: set[int], used: dict[int, tuple[float, float]]) -> bool:
         """Whether no holder used any CPU for long; `used` holds (CPU seconds, since when)."""
@@ -177,6 +179,37 @@ class DeviceLock:
             if used.get(pid, (None, 0.0))[0] != seconds:
                 used[pid] = seconds, now
         return bool(holders) and all(now - used[pid][1] > self._stalled_seconds for pid in holders)
+
+
+class _Waiting(threading.Thread):
+    """Waits for the lock of a file. In a thread, because such a wait has no limit."""
+
+    def __init__(self, path: Path, kind: int) -> None:
+        super().__init__(daemon=True)
+        self.file = open(path, "a")  # noqa: SIM115 - closed by `give_up` or by who takes it
+        self._kind, self._decided = kind, threading.Lock()
+        self._has_it = self._is_unwanted = False
+        self.start()
+
+    def run(self) -> None:
+        """Wait; what is unwanted by then is given back at once."""
+        fcntl.flock(self.file, self._kind)
+        with self._decided:
+            self._has_it = True
+            if self._is_unwanted:
+                self.file.close()
+
+    def take(self) -> IO[str]:
+        """The file, which is locked by now; from here on the caller's to close."""
+        self._has_it = False
+        return self.file
+
+    def give_up(self) -> None:
+        """Give back what nobody took, now or as soon as it comes."""
+        with self._decided:
+            self._is_unwanted = True
+            if self._has_it:
+                self.file.close()
 
 
 def _at_once(path: Path, kind: int) -> IO[str] | None:
@@ -209,18 +242,20 @@ def _drop(file: IO[str], path: Path) -> None:
         os.close(folder)
 
 
-def _holders(file: IO[str]) -> set[int]:
+def _holders(path: Path) -> set[int]:
     """The processes that hold a lock of a file, as far as this process may know them."""
-    inode = f":{os.fstat(file.fileno()).st_ino}"
-    rows = (line.split() for line in Path("/proc/locks").read_text().splitlines())
-    return {int(row[4]) for row in rows if row[1] == "FLOCK" and row[5].endswith(inode)}
+    with contextlib.suppress(FileNotFoundError):
+        inode = f":{path.stat().st_ino}"
+        rows = (line.split() for line in Path("/proc/locks").read_text().splitlines())
+        return {int(row[4]) for row in rows if row[1] == "FLOCK" and row[5].endswith(inode)}
+    return set()
 
 
-def _has_open(pid: int, file: IO[str]) -> bool:
+def _has_open(pid: int, path: Path) -> bool:
     """Whether a process has a file open; a lock may have been inherited."""
     with contextlib.suppress(OSError):
         for entry in os.scandir(f"/proc/{pid}/fd"):
             with contextlib.suppress(OSError):
-                if os.path.samestat(os.stat(entry.path), os.fstat(file.fileno())):
+                if os.path.samestat(os.stat(entry.path), os.stat(path)):
                     return True
     return False

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from pike.core.text.parsing import parse
+
 ROOM = "pike.recipes."
 """Modules whose names begin with this are copied; all others are imported."""
 
@@ -97,7 +99,7 @@ class _Outline:
 def _outline(module: ModuleType) -> _Outline:
     source = inspect.getsource(module)
     outline = _Outline(source.splitlines(), {}, {}, {})
-    for node in ast.parse(source).body:
+    for node in parse(source).body:
         if isinstance(node, ast.ImportFrom) and node.module != "__future__":
             for alias in node.names:
                 outline.imports[alias.asname or alias.name] = (node.module or "", alias.name)

@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 
 from pike.core.task import Task, TaskKind
+from pike.core.text.parsing import parse
 from pike.recipes.framework.bundle import Bundle, bundle
 from pike.recipes.framework.prepared import PreparedModel, private_copy
 from pike.recipes.framework.recipe import Recipe, RecipeStage
@@ -69,7 +70,7 @@ def _original(task: Task) -> tuple[str, str]:
         return "", ""
     lines = task.source.splitlines()
     futures = []
-    for node in ast.parse(task.source).body:
+    for node in parse(task.source).body:
         if isinstance(node, ast.ImportFrom) and node.module == "__future__":
             futures.append(", ".join(alias.name for alias in node.names))
             for number in range(node.lineno, (node.end_lineno or node.lineno) + 1):
@@ -81,8 +82,8 @@ def _original(task: Task) -> tuple[str, str]:
 def _clash(parts: Bundle, original: str) -> str:
     """A name that the original and the recipes bind to different things, empty if there is none."""
     ours = dict.fromkeys(parts.names | OWN_NAMES, "")
-    ours |= _bound(ast.parse("\n".join(parts.imports)).body)
-    theirs = _bound(ast.parse(original).body)
+    ours |= _bound(parse("\n".join(parts.imports)).body)
+    theirs = _bound(parse(original).body)
     clashing = (name for name in sorted(ours) if name in theirs and (not ours[name] or ours[name] != theirs[name]))
     return next(clashing, "")
 

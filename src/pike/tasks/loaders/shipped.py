@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pike.core.errors import UserError
 from pike.core.task import Task
+from pike.core.text.parsing import parse
 from pike.tasks.sources import from_file
 from pike.tasks.suite import Suite, SuiteEntry, by_number
 
@@ -38,7 +39,7 @@ def _entry(suite: str, path: Path) -> SuiteEntry:
 
 def _read(path: Path, suite: str) -> Task:
     task = from_file(path, id=f"{suite}/{path.stem}", alone=True)
-    for node in ast.parse(task.source).body:
+    for node in parse(task.source).body:
         named = [node.module] if isinstance(node, ast.ImportFrom) else []
         named += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         for package in (name.partition(".")[0] for name in named if name):

@@ -1,0 +1,1 @@
+"""Texts that others wrote: parsed, and made safe to show."""
