@@ -17,9 +17,11 @@ from pike import store
 from pike.core.comparison.contender import ContenderKind
 from pike.core.comparison.results import Result, digest
 from pike.core.errors import InfraError, UserError
+from pike.core.settings.merging import merge
 from pike.core.task import Task, TaskKind
 from pike.core.verdict.evaluation import Effort, EvaluateOptions, Evaluation, EvaluationRequest, Precision, Status
 from pike.engine.executors import ProcessExplorer
+from pike.reporting.results import tables
 from pike.tasks import resolve
 
 MLP, RESNET = "level3-pike/1_MLP:small", "level3-pike/9_ResNet18:small"
@@ -63,6 +65,26 @@ def test_a_search_over_recipes_is_one_more_result_and_is_not_repeated(tmp_path: 
     assert kept["declined"]["sdpa"]
     again, found = search(tmp_path, candidates=2)
     assert not again.asked and [one.candidate_digest for one in found] == [recipes.candidate_digest]
+
+
+def test_baselines_beside_the_finalists_are_results_that_name_the_search(tmp_path: Path) -> None:
+    def answer(request: EvaluationRequest) -> Evaluation:
+        return replace(valid(request), reason="by the search" if "ModelNew" in request.source else "")
+
+    config = merge(CONFIG, {"engine": {"baselines": ["compile", "cuda-graph"]}})
+    survey = survey_of(MLP, tmp_path, "recipes", **HALF, candidates=1)
+    workers = Workers(answer, H100)
+    found = {one.contender.name: one for one in measure(workers, survey, config)}
+    assert list(found) == ["compile", "cuda-graph", "recipes"]
+    assert {name: one.beside for name, one in found.items()} == dict.fromkeys(found, "recipes") | {"recipes": ""}
+    beside = found["compile"]
+    assert beside.contender.kind is ContenderKind.BASELINE and beside.provenance.effort is Effort.FINAL
+    assert beside.speedup == 2.0 and not beside.recipes and beside.provenance.device == H100
+    assert set(store.read_results([tmp_path])) == set(found.values())
+    again = Workers(answer, H100)
+    assert set(measure(again, survey, config)) == set(found.values()) and not again.asked
+    (table,) = tables(found.values())
+    assert table.ahead == [1.0]
 
 
 def test_a_winner_starts_cold_and_costs_what_the_search_measured(tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ class Result:
         family: the kind of model that the task's file declares; empty where it declares none.
         cold_start_seconds: the first start of a winner, in the search, before its caches were kept;
             None where there was no search over recipes.
+        beside: the contender in whose final sessions it was timed; empty if it had its own.
     """
 
     task: str
@@ -84,6 +85,7 @@ class Result:
     folder: str = ""
     family: str = ""
     cold_start_seconds: float | None = None
+    beside: str = ""
 
     def __post_init__(self) -> None:
         if (self.evaluation is None and not self.original) != bool(self.missing):

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pike
 from pike.core.comparison.campaign import Cell
-from pike.core.comparison.contender import ContenderKind
+from pike.core.comparison.contender import Contender, ContenderKind
 from pike.core.comparison.results import Provenance, Result, digest, trimmed
 from pike.core.device import DeviceFacts
 from pike.core.task import Task
@@ -106,6 +106,26 @@ def of_run(blank: Result, run: RunResult, source: str) -> Result:
         candidates=run.candidates,
         seconds=seconds,
         original=not run.improved,
+    )
+
+
+def of_baselines(searched: Result, run: RunResult) -> tuple[Result, ...]:
+    """The results of the baselines that a search timed beside its finalists; `searched` is its own."""
+    return tuple(
+        replace(
+            searched,
+            contender=Contender(name, ContenderKind.BASELINE),
+            candidate_digest="",
+            evaluation=trimmed(verdict),
+            recipes=(),
+            candidates=1,
+            seconds=0.0,
+            original=False,
+            folder="",
+            cold_start_seconds=None,
+            beside=searched.contender.name,
+        )
+        for name, verdict in run.baselines
     )
 
 

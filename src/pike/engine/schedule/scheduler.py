@@ -33,7 +33,7 @@ from pike.engine.run.wiring import Wiring
 from pike.engine.schedule.contenders import Histories, RecipeLimits, absence, candidate_of, keep_history, require_device
 from pike.engine.schedule.plan import recorded, replaying, replays, task_of
 from pike.engine.schedule.progress import CampaignObserver, snapshot
-from pike.engine.schedule.records import ResultTerms, of_candidate, of_run
+from pike.engine.schedule.records import ResultTerms, of_baselines, of_candidate, of_run
 from pike.engine.schedule.shared import Common, SharedClients, SharedOriginals, Slice, Stops
 from pike.engine.schedule.turns import CellProgress, Turns
 from pike.engine.state.ledger import SharedBudget
@@ -252,7 +252,10 @@ class Scheduler:
             path = self._work.folder / f"histories-{self._date}.jsonl"
             keep_history(path, one.cell.precision.value, found, source)
         task = await asyncio.to_thread(task_of, one.cell.task, self._folder_of(one.cell))
-        return of_run(self._work.terms.blank(one.cell, task, found.device), found, source)
+        result = of_run(self._work.terms.blank(one.cell, task, found.device), found, source)
+        for beside in of_baselines(result, found):
+            self._write(beside)
+        return result
 
     async def _open_run(self, one: CellProgress, turn: Slice) -> RunResult:
         cell, folder = one.cell, self._folder_of(one.cell)
@@ -279,7 +282,7 @@ class Scheduler:
 
     def _keep(self, one: CellProgress, result: Result) -> None:
         """Write a result, and what it means for its cell."""
-        append_result(self._work.folder / f"results-{self._date}.jsonl", result)
+        self._write(result)
         if result.settled or (one.state is not CellState.FAILED and one.cell.contender.searches):
             one.state, one.best = CellState.FINISHED, result.speedup
             self._events.append(f"{one.cell.label}: finished")
@@ -287,6 +290,9 @@ class Scheduler:
         elif one.state is not CellState.FAILED:
             status = f"{result.evaluation.status.value}: {result.evaluation.reason}" if result.evaluation else ""
             self._fail(one, result.missing or status)
+
+    def _write(self, result: Result) -> None:
+        append_result(self._work.folder / f"results-{self._date}.jsonl", result)
         self._wiring.on_result(result)
 
     async def _failed(self, one: CellProgress, reason: str) -> Result | None:

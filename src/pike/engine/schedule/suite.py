@@ -187,6 +187,8 @@ class _Suite:
         limits = RecipeLimits(survey.candidates, survey.recipe_minutes, Histories.read(survey.known), survey.explorer)
         self.known: list[Result] = []
         self.cells = tuple(self._progress(out, limits))
+        places = {(one.task, one.precision) for one in self.known}
+        self.known += [one for one in self._own if one.beside and (one.task, one.precision) in places]
         self.work = CellWork(self.plan, self.cells, out, self._terms, limits, self._winners)
 
     def _progress(self, out: Path, limits: RecipeLimits) -> Iterator[CellProgress]:
