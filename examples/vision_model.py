@@ -23,7 +23,7 @@ def main(settings: list[str]) -> None:
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = resnet18().eval().to(device)
-    images = torch.randn(8, 3, 224, 224, device=device)
+    images = torch.randn(1, 3, 224, 224, device=device)  # one at a time, as a service gets them
 
     done = pike.optimize(model, images, strategy="recipes", max_minutes=5, settings=settings)
     print(done)

@@ -168,7 +168,7 @@ def test_a_named_strategy_that_cannot_be_used_says_why(named: dict[str, Any], me
     [
         ({"pacing": "steady"}, "Setting 'strategy.library.memory' cannot be 'round' with strategy.pacing 'steady'"),
         ({"selection": "ratio"}, "Setting 'strategy.selection.elites' cannot be '0' with strategy.library 'pool'"),
-        ({"inspiration": "drawn"}, "Setting 'strategy.inspiration.others' cannot be '2' with strategy.library 'pool'"),
+        ({"inspiration": "drawn"}, "Setting 'strategy.inspiration.others' cannot be '3' with strategy.library 'pool'"),
         ({"repair": "chosen"}, "Setting 'strategy.repair' cannot be 'chosen' with strategy.selection 'top-k'"),
         (
             {"repair": "deferred", "selection": "epsilon-greedy"},

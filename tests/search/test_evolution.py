@@ -56,12 +56,26 @@ def test_first_draws_start_at_the_original_and_take_the_islands_in_turn() -> Non
     assert [lib.draw() for _ in range(4)] == [SeedDraw(island=island) for island in (0, 1, 2, 0)]
 
 
+def test_the_rest_after_exploration_and_exploitation_is_drawn_from_all_islands() -> None:
+    lib, apart = library(ratio=ByRatio(0.0, 0.0), migration_interval=10_000), library(ratio=ByRatio(1.0, 0.0))
+    for one in (lib, apart):
+        for number, draw in enumerate([one.draw() for _ in range(12)]):
+            one.add(node(number, 1.0, draw))
+    homes = lib.population().homes
+    drawn = [lib.draw() for _ in range(60)]
+    assert {(homes[draw.seed], draw.island) for draw in drawn} == {(at, to) for at in range(3) for to in range(3)}
+    homes = apart.population().homes
+    drawn = [draw for draw in (apart.draw() for _ in range(60)) if draw.seed != ORIGINAL]
+    assert drawn and all(homes[draw.seed] == draw.island for draw in drawn)
+
+
 def test_a_solution_joins_the_island_it_was_drawn_for() -> None:
     lib = library()
     draws = [lib.draw() for _ in range(3)]
     for number in (2, 0, 1):
         lib.add(node(number, 1.0, draws[number]))
-    assert [set(island) - {ORIGINAL} for island in lib.population().islands] == [{"c0"}, {"c1"}, {"c2"}]
+    held = lib.population()
+    assert [names(held, island) - {ORIGINAL} for island in range(3)] == [{"c0"}, {"c1"}, {"c2"}]
     assert lib.population().generations == (1, 1, 1)
 
 
@@ -127,6 +141,8 @@ def test_islands_meet_only_by_migration() -> None:
     crossed = 0
     for lib in (apart, meeting):
         born: dict[str, int] = {}
+        for _ in range(3):
+            lib.draw()  # an island that is empty when its turn comes begins with a copy of the best so far
         for number in range(150):
             draw = lib.draw()
             name = f"c{number}"
@@ -148,7 +164,7 @@ def test_what_is_drawn_are_candidates_and_no_copies() -> None:
     for number, draw in enumerate(evolve(lib, 300)):
         assert {draw.seed, *draw.inspirations} <= known | {f"c{earlier}" for earlier in range(number)}
         assert draw.seed not in draw.inspirations
-        assert len(set(draw.inspirations)) == len(draw.inspirations) <= 5
+        assert len(set(draw.inspirations)) == len(draw.inspirations) <= 8
 
 
 def test_a_crossover_shows_the_top_of_the_island_first() -> None:

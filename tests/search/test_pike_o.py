@@ -58,7 +58,7 @@ def test_the_published_parameters() -> None:
         "library.migration_interval": "50",
         "library.migration_rate": "0.1",
         "library.bins": "10",
-        "inspiration.top": "3",
+        "inspiration.top": "5",
         "selection.exploration": "0.2",
         "selection.exploitation": "0.7",
         "pacing.in_flight": "20",
@@ -84,7 +84,7 @@ def test_crossover_shows_others_and_mutation_does_not() -> None:
     first = [step for step in crossover if step.role is Role.OPTIMISE]
     assert all(not step.inspirations for step in first[:5]), "nothing is known yet"
     assert sum(len(step.inspirations) >= 3 for step in first) > len(first) / 2
-    assert max(len(step.inspirations) for step in first) <= 5
+    assert max(len(step.inspirations) for step in first) <= 8
     mutation = steps_of(drive(make("pike-o:mut", 200), landscape(1), concurrency=5))
     assert all(not step.inspirations for step in mutation)
     assert len({step.seed for step in mutation}) > 10

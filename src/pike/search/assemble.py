@@ -9,7 +9,7 @@ from pike.search.options.library import Islands, Memory, Pool
 from pike.search.options.prompting import Drawn
 from pike.search.options.repair import Deferred
 from pike.search.options.search import SearchOptions
-from pike.search.options.selection import ByRatio, EpsilonGreedy, Latest, TopK, Weighted
+from pike.search.options.selection import ByRatio, EpsilonGreedy, Latest, Rest, TopK, Weighted
 from pike.search.parts import Library, Selection
 from pike.search.pool import SolutionPool
 from pike.search.selection.chain import LatestSelection
@@ -37,7 +37,8 @@ def _ratio(options: SearchOptions) -> ByRatio:
     selection = options.selection
     if isinstance(selection, ByRatio):
         return selection
-    return ByRatio(elites=selection.k if isinstance(selection, TopK | Weighted) else TopK().k)
+    elites = selection.k if isinstance(selection, TopK | Weighted) else TopK().k
+    return ByRatio(elites=elites, rest=Rest.ISLAND)
 
 
 def make_selection(options: SearchOptions, library: Library, tree: CandidateTree, run_seed: int) -> Selection:

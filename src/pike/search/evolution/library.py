@@ -20,7 +20,7 @@ from pike.core.step import ORIGINAL, Strategy
 from pike.search.evolution.database import Source, open_database
 from pike.search.options.library import Islands
 from pike.search.options.prompting import Drawn
-from pike.search.options.selection import ByRatio
+from pike.search.options.selection import ByRatio, Rest
 from pike.search.parts import Node, SeedDraw
 
 FITNESS = "combined_score"
@@ -65,7 +65,7 @@ class EvolutionLibrary:
 
     def __init__(self, options: Islands, ratio: ByRatio, shown: Drawn, rng: random.Random) -> None:
         self._options = options
-        self._shown = shown
+        self._shown, self._rest = shown, ratio.rest
         self._database, self._module = open_database(options, ratio, rng, _archive_rule)
         self._nodes: dict[str, Node] = {}
         self._generations = {ORIGINAL: 0}
@@ -107,7 +107,11 @@ class EvolutionLibrary:
         """A seed for the next island in turn, with the top of its island and inspirations."""
         island = self._drawn % self._options.islands
         self._drawn += 1
-        seed, others = self._database.sample_from_island(island, self._shown.others)
+        if self._rest is Rest.ISLAND:
+            seed, others = self._database.sample_from_island(island, self._shown.others)
+        else:
+            self._database.current_island = island
+            seed, others = self._database.sample(self._shown.others)
         self._settle()
         shown = [*self._top(seed), *others]
         names = dict.fromkeys(self._origin(program) for program in shown)
@@ -166,7 +170,8 @@ class EvolutionLibrary:
     def _settle(self) -> None:
         """Note the originals of new copies, and drop what the database collects without use."""
         for program in self._database.programs.values():
-            self._origin(program)
+            if self._origin(program) == ORIGINAL:  # the copy that an empty island begins with lacks the mark
+                program.metadata[UNMODIFIED] = True
         for stats in self._database.feature_stats.values():
             stats["values"].clear()  # read only by a scaling that is not in use, and copied at every solution
 

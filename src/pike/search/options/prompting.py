@@ -41,16 +41,18 @@ class Fastest:
 class Drawn:
     """Show what the library draws beside a seed (crossover).
 
+    The defaults are PIKE-O's: its prompt shows 3 top programs, the next 2 as "diverse" ones, and
+    as many inspirations as top programs (the authors' fork of OpenEvolve, `prompt/sampler.py`).
+
     Attributes:
         top: how many of the fastest; with islands, of the seed's island.
-        others: how many more an island draws; 0 with other libraries. Not published: the default
-            of OpenEvolve 0.4.
+        others: how many inspirations an island draws; 0 with other libraries.
     """
 
     kind: ClassVar[str] = "drawn"
 
-    top: int = 3
-    others: int = 2
+    top: int = 5
+    others: int = 3
 
     def __post_init__(self) -> None:
         at_least("strategy.inspiration", self, top=0, others=0)

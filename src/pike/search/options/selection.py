@@ -23,6 +23,15 @@ class Seeding(Choice):
     """At the `k` - 1 fastest admitted ones (at least one) and always at the original."""
 
 
+class Rest(Choice):
+    """Where a seed comes from that is drawn neither by exploration nor by exploitation."""
+
+    ALL = "all"
+    """Published: any program of any island, each as likely."""
+    ISLAND = "island"
+    """OpenEvolve 0.4: a program of the island whose turn it is, in proportion to fitness."""
+
+
 @dataclass(frozen=True, slots=True)
 class TopK:
     """The `k` fastest in equal shares; the original fills a slot while there are fewer (PIKE-B).
@@ -65,8 +74,9 @@ class ByRatio:
     Attributes:
         exploration: the part drawn from all that the library holds; with islands, from one island.
         exploitation: the part drawn from the elites. The rest of 1 is left to chance: any solution
-            or the original model; with islands, in proportion to fitness.
+            or the original model.
         elites: how many of the fastest are elites; 0 with islands, which have an archive of elites.
+        rest: with islands, where the rest is drawn from.
     """
 
     kind: ClassVar[str] = "ratio"
@@ -74,6 +84,7 @@ class ByRatio:
     exploration: float = 0.2
     exploitation: float = 0.7
     elites: int = 0
+    rest: Rest = Rest.ALL
 
     def __post_init__(self) -> None:
         at_least(_WHERE, self, elites=0)

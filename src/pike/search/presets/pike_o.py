@@ -18,7 +18,7 @@ _PIKE_O = SearchOptions(
     pacing=Steady(in_flight=20),
     library=Islands(population=25, archive=12, islands=3),
     selection=ByRatio(exploration=0.2, exploitation=0.7),
-    inspiration=Drawn(top=3, others=2),
+    inspiration=Drawn(top=5, others=3),
     ideas=False,
 )
 _MUT = replace(_PIKE_O, inspiration=NoInspiration())
@@ -28,7 +28,7 @@ _EXPLOIT = replace(_ONE_ISLAND, selection=ByRatio(exploration=0.0, exploitation=
 _SHORT = replace(_EXPLOIT, library=Islands(islands=1, archive=4))
 
 PIKE_O: tuple[Point, ...] = (
-    point("pike-o", "evolution on OpenEvolve's database with error fixing, as published", _PIKE_O),
+    point("pike-o", "evolution on OpenEvolve's database with error fixing", _PIKE_O),
     point("pike-o:no-efa", "pike-o without error fixing", replace(_PIKE_O, repair=NoRepair())),
     point("pike-o:mut", "pike-o that shows the parent only", _MUT),
     point("pike-o:mut,npar", "the same, one evaluation in flight", _NPAR),

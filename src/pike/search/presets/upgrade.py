@@ -119,7 +119,7 @@ def _selection(flat: Flat) -> dict[str, Any]:
         return {"kind": "latest", "from_admitted": seeding != "original"}
     if kind == "ratio":
         elites = 0 if flat["library"] == "evolution" else flat["top_k"]
-        return _taken("selection", flat, {kind: ("exploration", "exploitation")}) | {"elites": elites}
+        return _taken("selection", flat, {kind: ("exploration", "exploitation")}) | {"elites": elites, "rest": "island"}
     return _taken("selection", flat, {"epsilon-greedy": ("epsilon", "root_children", "failing_children")})
 
 
