@@ -176,9 +176,11 @@ def test_a_candidate_that_holds_the_lock_file_is_refused(
 ) -> None:
     mine = lock()
     with holder_of(tmp_path / name, "time.sleep(60)") as candidate:
-        mine.suspects = lambda: {candidate.pid}
+        mine.suspects.append(lambda: {candidate.pid})
         with pytest.raises(Refused, match="holds the lock file") as refused, mine.shared():
             pass
+        with mine.shared_unless_refused():
+            assert candidate.poll() is None, "it is not waited for"
     assert refused.value.status is Status.SANDBOX_VIOLATION
     with mine.shared():
         pass
@@ -189,7 +191,7 @@ def test_a_judge_whose_candidate_is_refused_while_it_waits_leaves_no_lock(
 ) -> None:
     mine, suspects = lock(), set[int]()
     with holder_of(tmp_path / "cpu.body", "time.sleep(60)") as candidate:
-        mine.suspects = lambda: suspects
+        mine.suspects.append(lambda: suspects)
         threading.Timer(0.7, suspects.add, [candidate.pid]).start()
         with pytest.raises(Refused), mine.exclusive():
             pass
@@ -202,7 +204,7 @@ def test_two_judges_do_not_wait_for_each_other_where_one_of_their_candidates_hol
     lock: Callable[..., DeviceLock], tmp_path: Path
 ) -> None:
     mine, waits, suspects = lock(), Pauses(), set[int]()
-    mine.suspects = lambda: suspects
+    mine.suspects.append(lambda: suspects)
     with holder_of(tmp_path / "cpu.body", "time.sleep(0.05)") as candidate:
         neighbour = Holder(lock(while_waiting=waits).exclusive)
         assert waits.entered.wait(SECONDS)  # it has the gate

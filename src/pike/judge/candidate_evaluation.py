@@ -278,8 +278,9 @@ class CandidateEvaluation:
         if runner:
             # A timer would feel a CUDA context end. A failed candidate may still be running and ends at once.
             gently = self._device.type == "cuda" and self._status is Status.VALID
-            with self._lock.shared() if gently else nullcontext():
+            with self._lock.shared_unless_refused() if gently else nullcontext():
                 runner.close()
+            self._lock.suspects.remove(runner.child.pids)
             if not self._put_away:
                 self._warm.take_back(self._status is Status.VALID)
 
@@ -289,8 +290,7 @@ class CandidateEvaluation:
         if self._level.forks and self._compiles:
             fork_server().preload(self._device.type == "cpu")
         child = self._warm.take(self._plan(prepared), (cache_owner(self._request), self._request.task, *terms))
-        others = self._lock.suspects
-        self._lock.suspects = lambda: others() | child.pids()
+        self._lock.suspects.append(child.pids)
         allowance = Allowance(options.timeout_seconds)
         self._runner = Runner(child, self._device, allowance, lambda: self._lock.yield_device(child.paused))
         return self._runner

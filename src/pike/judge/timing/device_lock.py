@@ -38,7 +38,7 @@ class DeviceLock:
     gate, so that later sharers queue behind it.
 
     Attributes:
-        suspects: tells the processes of the candidate, which must not touch the lock.
+        suspects: each tells the processes of a living candidate, which must not touch the lock.
         waited_seconds: time spent waiting so far; it never counts against a candidate.
     """
 
@@ -65,7 +65,7 @@ class DeviceLock:
         self._gate, self._body = where / f"{name}.gate", where / f"{name}.body"
         self._while_waiting, self._slice_seconds = while_waiting, slice_seconds
         self._stalled_seconds = stalled_seconds
-        self.suspects: Callable[[], set[int]] = set
+        self.suspects: list[Callable[[], set[int]]] = []
         self._file: IO[str] | None = None
         self._is_shared, self._since = False, 0.0
         self.waited_seconds = 0.0
@@ -78,6 +78,14 @@ class DeviceLock:
             Refused: the candidate holds the lock.
         """
         with self._held(fcntl.LOCK_SH):
+            yield
+
+    @contextmanager
+    def shared_unless_refused(self) -> Iterator[None]:
+        """Hold the device together with other sharers, or not at all if the candidate holds the lock."""
+        with contextlib.ExitStack() as held:
+            with contextlib.suppress(Refused):
+                held.enter_context(self.shared())
             yield
 
     @contextmanager
@@ -164,7 +172,7 @@ class DeviceLock:
 
     def _require_honesty(self) -> None:
         """Refuse a candidate that holds either file; while one waits for the gate, another waits for the body."""
-        suspects, paths = self.suspects(), (self._gate, self._body)
+        suspects, paths = {pid for pids in self.suspects for pid in pids()}, (self._gate, self._body)
         if any(suspects & _holders(path) or any(_has_open(pid, path) for pid in suspects) for path in paths):
             raise Refused(Status.SANDBOX_VIOLATION, "the candidate holds the lock file of the device")
 
