@@ -225,8 +225,10 @@ def test_a_lock_whose_holder_stands_still_is_taken_over(
         assert not mine.has.wait(2.0), "one that works is waited for"
         neighbour.send_signal(signal.SIGSTOP)
         assert mine.has.wait(SECONDS)
-        assert not Holder(lock().exclusive).has.wait(0.2), "the lock that was taken over is a lock"
+        other = Holder(lock().exclusive)
+        assert not other.has.wait(0.2), "the lock that was taken over is a lock"
         mine.end()
+        other.end()
 
 
 def test_a_judge_that_stood_still_does_not_believe_what_it_timed(
