@@ -14,7 +14,7 @@ class ModelNew(Original):
 
     def forward(self, x):
         if self.tables is None:
-            self.tables = torch.eye(256)
+            self.tables = torch.eye(256, device=x.device)
             for _ in range(600):
                 self.tables = self.tables @ self.first.weight.t() @ self.first.weight / 9
         return super().forward(x)
