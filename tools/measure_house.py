@@ -29,8 +29,9 @@ UNCOUNTED = ("corpus", "recipes")
 """Rooms outside the line limit, as is the data above."""
 MOST_MODULES = 12
 AIM_LINES = 30_000
-MOST_LINES = 42_000
-"""The aim is not reached (docs/experiments/2026-11-24-size-of-the-house.md); the limit keeps it from growing."""
+"""Of all kinds. It is not reached (docs/experiments/2026-11-24-size-of-the-house.md)."""
+MOST_CODE_LINES = 30_000
+"""The limit counts code only, so that documenting what is there costs nothing."""
 MOST_FUNCTION_LINES = 50
 MOST_SENTENCE_WORDS = 25
 MOST_DOCSTRING_COLUMNS = 100
@@ -245,9 +246,9 @@ def table(house: Sequence[Module]) -> str:
     lines, kinds = counted_lines(house), kinds_of_lines(house)
     rows += [
         "",
-        f"Without suites, corpus and recipes: {lines:,} lines (aim {AIM_LINES:,}, limit {MOST_LINES:,}).",
-        f"Of these {kinds['code']:,} are code, {kinds['docstring']:,} docstrings, {kinds['import']:,} imports",
-        f"and {kinds['blank']:,} blank.",
+        f"Without suites, corpus and recipes: {lines:,} lines (aim {AIM_LINES:,}).",
+        f"Of these {kinds['code']:,} are code (limit {MOST_CODE_LINES:,}), {kinds['docstring']:,} docstrings,",
+        f"{kinds['import']:,} imports and {kinds['blank']:,} blank.",
     ]
     return "\n".join(rows)
 
@@ -257,9 +258,9 @@ def problems(house: Sequence[Module]) -> list[str]:
     found = [f"{folder} holds {number} modules, more than {MOST_MODULES}" for folder, number in crowded(house).items()]
     found += [f"class {name} stands in {', '.join(places)}" for name, places in named_twice(house).items()]
     found += [f"circle: {' <-> '.join(circle)}" for circle in circles(house)]
-    lines = counted_lines(house)
-    if lines > MOST_LINES:
-        found.append(f"{lines:,} lines without suites, corpus and recipes, more than {MOST_LINES:,}")
+    code = kinds_of_lines(house)["code"]
+    if code > MOST_CODE_LINES:
+        found.append(f"{code:,} lines of code without suites, corpus and recipes, more than {MOST_CODE_LINES:,}")
     return found
 
 
