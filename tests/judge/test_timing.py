@@ -3,6 +3,7 @@
 import math
 import os
 import random
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -97,6 +98,14 @@ def test_a_short_candidate_that_claims_no_time_gains_at_most_the_noise():
     found = measure(ScriptedRunner(2_000, claims_ns=0))
     assert found.candidate_ms * 1e6 > NOISE_NS / 4
     assert found.speedup < 2_000_000 / (NOISE_NS / 4)
+
+
+@pytest.mark.parametrize(("patience", "least"), [(2.0, 0.4), (0.2, 0.2)], ids=["four times", "within the patience"])
+def test_short_calls_get_more_time_while_their_interval_is_wide(patience, least):
+    wide = replace(LATENCY, target_width=0.0, max_seconds=0.1, patience_seconds=patience)
+    started = time.monotonic()
+    measure(ScriptedRunner(50_000), replace(PLAN, latency=wide), reference=ScriptedRunner(50_000))
+    assert time.monotonic() - started >= least
 
 
 def test_a_long_candidate_that_claims_no_time_is_not_believed():

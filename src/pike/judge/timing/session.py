@@ -38,8 +38,9 @@ _MOST_CALLS_PER_BLOCK = 10
 _LEAST_NS = 500.0
 _LEAST_BLOCKS = 3
 _BEATEN_BLOCKS = 4
-_SHORT_NS, _SHORT_BLOCKS = 300_000, 24
-"""A call shorter than this, transfer included, needs so many pairs of blocks."""
+_SHORT_NS, _SHORT_BLOCKS, _SHORT_TIMES = 300_000, 24, 4.0
+"""A call shorter than this, transfer included, needs so many pairs of blocks, and gets so many
+times `max_seconds` while its interval is wide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class SessionPlan:
         min_calls: timed candidate calls before stopping is allowed.
         target_width: relative width of the 95 % interval at which timing stops.
         max_seconds: when timing of one candidate stops whatever its interval, after three pairs of
-            blocks at least. Each further candidate adds half of it.
+            blocks at least. Each further candidate adds half of it. Short calls get more.
         patience_seconds: when it stops although other programs disturbed too many blocks.
         inputs: how many inputs each call releases together.
         least_speedup: timing also stops once the whole interval lies below this speedup.
@@ -154,7 +155,7 @@ class Session:
         self._plan = plan
         self._patience = (1.0 + len(self._candidates)) / 2.0
         self._pairs: list[list[_Pair]] = [[] for _ in self._candidates]
-        self._least_blocks = plan.min_blocks
+        self._least_blocks, self._max_seconds = plan.min_blocks, plan.max_seconds
         self._reservoirs = {candidate: Reservoir(verified_calls) for candidate in self._candidates}
 
     def run(self) -> list[SessionTimes]:
@@ -204,11 +205,13 @@ class Session:
                 break
         if last < _SHORT_NS:
             self._least_blocks = max(self._plan.min_blocks, _SHORT_BLOCKS)
+            longer = min(_SHORT_TIMES * self._plan.max_seconds, self._plan.patience_seconds)
+            self._max_seconds = max(self._plan.max_seconds, longer)
         return max(2, min(_MOST_CALLS_PER_BLOCK, int(self._plan.block_seconds * 1e9 / max(last, 1.0))))
 
     def _enough(self, pairs: list[_Pair], calls: int, elapsed_seconds: float) -> bool:
         plan, clean = self._plan, len(self._clean(pairs))
-        limit = plan.max_seconds if clean >= self._least_blocks else plan.patience_seconds
+        limit = self._max_seconds if clean >= self._least_blocks else plan.patience_seconds
         if elapsed_seconds > limit and len(pairs) >= _LEAST_BLOCKS:
             return True
         if plan.least_speedup and clean >= _BEATEN_BLOCKS and self._ratio(pairs).high < plan.least_speedup:
