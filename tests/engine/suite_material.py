@@ -96,7 +96,7 @@ def measure(workers: Workers, survey: Survey, config: RunConfig = CONFIG, **wiri
     go_on = wiring.pop("go_on", lambda _: True)
 
     async def run() -> tuple[Result, ...]:
-        pool = WorkerPool(workers, survey.workers or 2)
+        pool = WorkerPool([workers], survey.workers or 2)
         given = CampaignWiring(**{"executor": pool, "handle_signals": False, **wiring})
         return await run_suite(survey, config, given, go_on)
 

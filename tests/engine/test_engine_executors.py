@@ -279,7 +279,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def test_what_finds_no_device_memory_is_tried_again_once_alone_after_all_memory_is_released() -> None:
     meeting = Meeting(memory_refusals=1)
-    pool = WorkerPool(lambda: MeetingWorker(meeting), 2)
+    pool = WorkerPool([lambda: MeetingWorker(meeting)], 2)
     small = asyncio.create_task(pool.evaluate(asked("small", "wait")))
     await until(lambda: meeting.busy == 1)
     large = asyncio.create_task(pool.evaluate(asked("large", "large")))
@@ -296,7 +296,7 @@ async def test_what_finds_no_device_memory_is_tried_again_once_alone_after_all_m
 
 async def test_a_second_refusal_for_memory_is_the_verdict() -> None:
     meeting = Meeting(memory_refusals=5)
-    pool = WorkerPool(lambda: MeetingWorker(meeting), 2)
+    pool = WorkerPool([lambda: MeetingWorker(meeting)], 2)
     verdict = await pool.evaluate(asked("large", "large"))
     assert (verdict.status, meeting.memory_refusals) == (Status.RESOURCE_LIMIT, 3)
     assert (await pool.evaluate(asked("other"))).valid, "the pool goes on"
@@ -305,7 +305,7 @@ async def test_a_second_refusal_for_memory_is_the_verdict() -> None:
 
 async def test_a_cancelled_wait_to_be_alone_keeps_no_other_out() -> None:
     meeting = Meeting(memory_refusals=1)
-    pool = WorkerPool(lambda: MeetingWorker(meeting), 2)
+    pool = WorkerPool([lambda: MeetingWorker(meeting)], 2)
     small = asyncio.create_task(pool.evaluate(asked("small", "wait")))
     await until(lambda: meeting.busy == 1)
     large = asyncio.create_task(pool.evaluate(asked("large", "large")))
@@ -340,7 +340,7 @@ async def test_an_original_is_looked_at_once_by_the_worker_that_then_judges() ->
         started.append(LookingWorker(meeting, []))
         return started[-1]
 
-    pool = WorkerPool(start, 2)
+    pool = WorkerPool([start], 2)
     await pool.facts("cpu")
     longer = replace(asked("a"), options=EvaluateOptions(timeout_seconds=7.0))
     assert [await pool.preflight(asked("a")), await pool.preflight(longer)] == [1.5, 1.5]
@@ -353,7 +353,7 @@ async def test_an_original_is_looked_at_once_by_the_worker_that_then_judges() ->
 
 async def test_an_original_that_found_no_memory_is_looked_at_again_alone() -> None:
     meeting, failures = Meeting(), list[Exception]([InfraError("no memory")])
-    pool = WorkerPool(lambda: LookingWorker(meeting, failures), 2)
+    pool = WorkerPool([lambda: LookingWorker(meeting, failures)], 2)
     assert await pool.preflight(asked("a")) == 1.5
     assert meeting.events == ["look at a", "kill", "look at a alone"]
     failures += [InfraError("it died again"), InfraError("it died")]
@@ -378,7 +378,7 @@ async def test_a_task_goes_to_the_worker_that_prepared_it() -> None:
             self.tasks.append(request.task.id)
             return super().evaluate(request, on_stage)
 
-    pool = WorkerPool(lambda: Listing(Meeting()), 2)
+    pool = WorkerPool([lambda: Listing(Meeting())], 2)
     for name in ("a", "b", "a", "a", "b"):
         await pool.evaluate(asked(name))
     await pool.aclose()

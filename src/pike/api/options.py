@@ -36,6 +36,7 @@ class Options(TypedDict, total=False):
     usd_budget: Annotated[float | None, "budget.usd"]
     max_minutes: float | None
     device: Annotated[str | None, "evaluate.device"]
+    devices: Annotated[str | Sequence[str] | None, "engine.devices"]
     tolerance: Annotated[str | None, "evaluate.tolerance"]
     precision: Annotated[str | None, "evaluate.precision"]
     concurrency: Annotated[int | None, "engine.concurrency"]
@@ -112,6 +113,10 @@ def check_settings(config: RunConfig) -> None:
     ):
         if value is not None and value < least:
             raise UserError(f"Setting '{place}' must be at least {least}, not {value}")
+    if config.engine.devices and config.evaluate.device not in ("auto", "cuda"):
+        raise UserError(
+            f"Give either one device ({config.evaluate.device}) or several ({', '.join(config.engine.devices)})"
+        )
 
 
 def _layered(options: Options, defaults: RunConfig) -> RunConfig:
@@ -121,11 +126,17 @@ def _layered(options: Options, defaults: RunConfig) -> RunConfig:
         config = _put(config, "engine.max_hours", minutes / 60.0)
     for name, place in _PLACES.items():
         if options.get(name) not in (None, [], ()):
-            config = _put(config, place, options.get(name))
+            value: object = options.get(name)
+            config = _put(config, place, names_of(options["devices"] or ()) if name == "devices" else value)
     settings = options.get("settings") or ()
     for setting in [settings] if isinstance(settings, str) else settings:
         config = merge(config, parse_setting(setting))
     return config
+
+
+def names_of(devices: str | Sequence[str]) -> list[str]:
+    """Device names, given one by one or with commas between them."""
+    return [name.strip() for name in devices.split(",")] if isinstance(devices, str) else list(devices)
 
 
 def _base(config: ConfigSource | None, defaults: RunConfig) -> RunConfig:

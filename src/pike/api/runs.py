@@ -93,6 +93,7 @@ def optimize(
     usd_budget: float | None = None,
     max_minutes: float | None = None,
     device: str | None = None,
+    devices: str | Sequence[str] | None = None,
     tolerance: str | None = None,
     precision: str | None = None,
     concurrency: int | None = None,
@@ -136,6 +137,7 @@ def optimize(
             run ends at most a minute later, on an idle machine. Steps in flight are still judged,
             but those of recipes, which cost nothing, are dropped.
         device: `auto`, `cpu`, `cuda` or `cuda:N`. A live module is judged where it is.
+        devices: GPUs of one model that judge side by side, `all` or `cuda:N` each.
         tolerance: the rule of correctness, `strict` or `paper`.
         precision: the arithmetic that candidates may use: `same`, `tf32` or `half`.
         concurrency: steps in flight at once.
@@ -159,7 +161,7 @@ def optimize(
     live = None if isinstance(target, str | Path | Task) else target
     others = tasks_at(target, example_inputs, dynamic_batch)
     task = task_of(target, example_inputs, folder.resolve())
-    if live is not None:
+    if live is not None and not terms.engine.devices:
         terms = replace(terms, evaluate=replace(terms.evaluate, device=_device_for(live, terms.evaluate.device)))
     with watched(observer, progress, folder) as seen:
         result = run_to_end(start(task, terms, folder.resolve(), Wiring(observer=seen)))
@@ -206,6 +208,7 @@ def estimate(
     usd_budget: float | None = None,
     max_minutes: float | None = None,
     device: str | None = None,
+    devices: str | Sequence[str] | None = None,
     tolerance: str | None = None,
     precision: str | None = None,
     concurrency: int | None = None,

@@ -10,7 +10,7 @@ from typing import Any
 
 from pike.api.campaigns import Shared, campaign_file, plan_usd
 from pike.api.judging import judge_once
-from pike.api.options import ConfigSource, ModelNames, compose_config, given
+from pike.api.options import ConfigSource, ModelNames, compose_config, given, names_of
 from pike.api.targets import ExampleInputs, Target, task_for_now, words_for
 from pike.api.waiting import run_to_end
 from pike.core.comparison.results import Result
@@ -28,6 +28,7 @@ def suite(
     *,
     llm: ModelNames | None = None,
     device: str | None = None,
+    devices: str | Sequence[str] | None = None,
     tolerance: str | None = None,
     config: str | Path | Mapping[str, Any] | None = None,
     settings: Sequence[str] = (),
@@ -48,6 +49,7 @@ def suite(
         survey: what is measured, and where results are kept.
         llm: the model of the strategies that name none of their own, or several.
         device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        devices: as for `optimize`.
         tolerance: the rule of correctness, `strict` or `paper`.
         config: a TOML file, or what one holds, as for a campaign; `survey` can name the tables in
             `campaign.contenders`.
@@ -65,6 +67,7 @@ def suite(
     """
     options = {"device": device, "tolerance": tolerance}
     named = [f"evaluate.{name}={value}" for name, value in options.items() if value is not None]
+    named += [f"engine.devices={names_of(devices)}"] if devices else []
     file = campaign_file(config or {}, llm=llm, settings=[*named, *settings])
     own = {one["name"]: one for one in file.campaign.contenders if isinstance(one, Mapping) and "name" in one}
     chosen = tuple(own.get(name, name) if isinstance(name, str) else name for name in survey.contenders)

@@ -77,6 +77,12 @@ Out = Annotated[
 Device = Annotated[
     str | None, typer.Option(metavar="auto|cpu|cuda|cuda:N", help="Where candidates run.", show_default="auto")
 ]
+Devices = Annotated[
+    str | None,
+    typer.Option(
+        metavar="all|cuda:N,...", help="GPUs of one model that judge side by side.", show_default="the one of --device"
+    ),
+]
 Tolerance = Annotated[evaluation.Tolerance | None, typer.Option(help="The rule of correctness.", show_default="strict")]
 Precision = Annotated[
     evaluation.Precision | None, typer.Option(help="Arithmetic that candidates may use.", show_default="same")

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pike.core.codec import decode, encode
@@ -27,7 +27,9 @@ _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 class JudgeClient:
     """One judge process, started at the first request; blocking, one request at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, variables: Mapping[str, str] | None = None) -> None:
+        """A judge that is not started yet; `variables` are added to its environment."""
+        self._variables = dict(variables or {})
         self._process: subprocess.Popen[str] | None = None
         self._lock = threading.Lock()
 
@@ -61,6 +63,14 @@ class JudgeClient:
             InfraError: the judge died.
         """
         return decode(DeviceFacts, self._ask({"op": "facts", "device": device}, None)["facts"])
+
+    def gpu_count(self) -> int:
+        """How many CUDA devices torch sees.
+
+        Raises:
+            InfraError: the judge died.
+        """
+        return int(self._ask({"op": "gpus"}, None)["gpus"])
 
     def lint(self, task: Task, options: EvaluateOptions) -> LintReport:
         """Whether a task tests anything.
@@ -146,7 +156,7 @@ class JudgeClient:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
-                env=_environment(),
+                env=_environment() | self._variables,
                 start_new_session=True,
             )
         return self._process

@@ -214,6 +214,10 @@ class Judge:
         """
         return devices.facts(devices.resolve(device))
 
+    def gpu_count(self) -> int:
+        """How many CUDA devices torch sees."""
+        return torch.cuda.device_count()
+
     def lint(self, task: Task, options: EvaluateOptions) -> LintReport:
         """Whether a task tests anything: trivial answers, and the reference with one part dropped.
 

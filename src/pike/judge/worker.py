@@ -70,6 +70,8 @@ def _serve(judge: "Judge", request: dict[str, Any], channel: TextIO) -> dict[str
             return {}
         if request["op"] == "facts":
             return {"facts": encode(judge.facts(request["device"]))}
+        if request["op"] == "gpus":
+            return {"gpus": judge.gpu_count()}
         wanted = [decode(EvaluationRequest, one) for one in request["requests"]]
         if request["op"] == "lint":
             return {"lint": encode(judge.lint(wanted[0].task, wanted[0].options))}

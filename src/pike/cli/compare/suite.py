@@ -115,6 +115,7 @@ def suite(
     dry_run: DryRun = False,
     llm: opt.Llm = None,
     device: opt.Device = None,
+    devices: opt.Devices = None,
     tolerance: opt.Tolerance = None,
     config: opt.Config = None,
     settings: opt.Set = None,
@@ -124,7 +125,8 @@ def suite(
     """Measure contenders on suites; what was measured before, and has not changed, is only read."""
     survey, terminal = _survey(dict(locals())), Terminal(as_json)
     limits = [] if timeout is None else [f"evaluate.timeout_seconds={timeout}"]
-    terms = {"device": device, "tolerance": tolerance, "config": config, "settings": [*(settings or ()), *limits]}
+    terms: dict[str, object] = {"device": device, "devices": devices, "tolerance": tolerance, "config": config}
+    terms["settings"] = [*(settings or ()), *limits]
     began = time.monotonic()
 
     def go_on(plan: api.SuitePlan) -> bool:

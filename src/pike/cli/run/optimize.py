@@ -28,6 +28,7 @@ def optimize(
     usd_budget: opt.UsdBudget = None,
     max_minutes: opt.MaxMinutes = None,
     device: opt.Device = None,
+    devices: opt.Devices = None,
     tolerance: opt.Tolerance = None,
     precision: opt.Precision = None,
     concurrency: opt.Concurrency = None,

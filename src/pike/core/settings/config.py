@@ -162,6 +162,8 @@ class EngineConfig:
             published with 20.
         judges: judge processes, at most `concurrency`; 0 means one for each two CPU cores and each
             6 GiB of a GPU.
+        devices: GPUs of one model that judge side by side: `cuda:N` each, or only `all`. Then
+            `evaluate.device` is `auto` or `cuda`.
         finalists: how many of the best candidates are measured again at the end.
         baselines: what is timed in the same sessions as the finalists (`pike suite --help` lists them).
         max_hours: hours of running, part of them kept for the finalists; None for no limit.
@@ -170,6 +172,7 @@ class EngineConfig:
     run_seed: int = 0
     concurrency: int = 20
     judges: int = 0
+    devices: tuple[str, ...] = ()
     finalists: int = 3
     baselines: tuple[str, ...] = ()
     max_hours: float | None = None

@@ -5,11 +5,13 @@ memory. A process that ends without an answer is replaced once, by one that capt
 not know recipes.
 """
 
+import itertools
 import json
 import os
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pike.core.codec import decode, encode
@@ -17,6 +19,7 @@ from pike.core.device import DeviceFacts
 from pike.core.errors import InfraError
 from pike.core.task import Task
 from pike.core.verdict.evaluation import EvaluateOptions
+from pike.engine.executors import gpus
 
 if TYPE_CHECKING:  # the recipes import PyTorch's compilers, which most commands do not need
     from pike.recipes.search.explored import Explored
@@ -47,7 +50,9 @@ class Explorer(Protocol):
 class ProcessExplorer:
     """Explores each task in a process of its own; safe to use from several threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, entries: Sequence[str] = ("",)) -> None:
+        """An explorer whose processes take turns on GPUs (`gpus.entries`)."""
+        self._entries = itertools.cycle(entries)
         self._running: set[subprocess.Popen[str]] = set()
         self._lock = threading.Lock()
 
@@ -73,7 +78,7 @@ class ProcessExplorer:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=_environment(),
+            env=_environment(next(self._entries)),
             start_new_session=True,
         )
         with self._lock:
@@ -112,9 +117,9 @@ def _limit(options: EvaluateOptions) -> float:
     return min(SECONDS, options.timeout_seconds / 2)
 
 
-def _environment() -> dict[str, str]:
+def _environment(entry: str) -> dict[str, str]:
     paths = os.pathsep.join(path for path in sys.path if path and os.path.isdir(path))
-    return {"OMP_NUM_THREADS": THREADS, **os.environ, "PYTHONPATH": paths}
+    return {"OMP_NUM_THREADS": THREADS, **os.environ, "PYTHONPATH": paths} | ({gpus.VISIBLE: entry} if entry else {})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Judge processes on this machine.
 
-Knows how many this machine and its device can bear. Does not share work out (`pool`).
+Knows how many this machine and its devices can bear. Does not share work out (`pool`).
 """
 
 import os
@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from pike.core.device import DeviceFacts
 from pike.core.settings.config import EngineConfig
+from pike.engine.executors import gpus
 from pike.engine.executors.contract import Worker
 from pike.engine.executors.pool import WorkerPool
 
@@ -16,7 +17,7 @@ JUDGE_BYTES = 6 << 30
 an H100 before any model lies there (docs/experiments/2026-11-23-h100-0-winners-of-h200s.md)."""
 
 
-def judge_count(config: EngineConfig, facts: DeviceFacts | None = None) -> int:
+def judge_count(config: EngineConfig, facts: DeviceFacts | None = None, devices: int = 1) -> int:
     """How many judges work on this machine.
 
     Args:
@@ -24,12 +25,13 @@ def judge_count(config: EngineConfig, facts: DeviceFacts | None = None) -> int:
             steps in flight.
         facts: the device, once it is known; then there is also one at most for each `JUDGE_BYTES`
             of its memory.
+        devices: how many such devices there are.
     """
     if config.judges:
         return config.judges
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    room = facts.memory_bytes // JUDGE_BYTES if facts is not None and facts.is_cuda else cores
-    return max(1, min(cores // 2, config.concurrency, room))
+    room = devices * (facts.memory_bytes // JUDGE_BYTES) if facts is not None and facts.is_cuda else cores
+    return max(devices, min(cores // 2, config.concurrency, room))
 
 
 class LocalExecutor(WorkerPool):
@@ -38,22 +40,19 @@ class LocalExecutor(WorkerPool):
     Args:
         config: how many may work at once; fewer if it leaves that open and the device has memory
             for fewer.
-        start: makes one worker, by default `pike.judge.client.JudgeClient`.
+        start: makes one worker, by default `pike.judge.client.JudgeClient` on each device.
+
+    Raises:
+        UserError: a device that the config names is not here.
     """
 
     def __init__(self, config: EngineConfig, start: Callable[[], Worker] | None = None) -> None:
-        super().__init__(start or start_judge, judge_count(config))
-        self._config = config
+        starts = [start] if start else gpus.starts(config.devices)
+        super().__init__(starts, judge_count(config, devices=len(starts)))
+        self._config, self._devices = config, len(starts)
 
     async def facts(self, device: str) -> DeviceFacts:
         """What the device is; from then on no more judges work than find memory on it."""
         found = await super().facts(device)
-        await self.shrink(judge_count(self._config, found))
+        await self.shrink(judge_count(self._config, found, self._devices))
         return found
-
-
-def start_judge() -> Worker:
-    """A judge in a process of its own."""
-    from pike.judge.client import JudgeClient
-
-    return JudgeClient()

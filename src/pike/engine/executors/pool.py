@@ -20,6 +20,7 @@ from pike.core.verdict.evaluation import DEVICE_MEMORY, Evaluation, EvaluationRe
 from pike.engine.executors.contract import OnStage, Worker
 
 T = TypeVar("T")
+_Start = Callable[[], Worker]
 _Terms = tuple[Task, tuple[object, ...]]
 
 ATTEMPTS = 2
@@ -33,9 +34,9 @@ class _Slot:
     `kill` may come from the loop's thread at any moment, also while the worker is being started.
     """
 
-    def __init__(self, start: Callable[[], Worker]) -> None:
+    def __init__(self, start: _Start) -> None:
         self.prepared: _Terms | None = None
-        self._start = start
+        self.start = start
         self._worker: Worker | None = None
         self._killed = threading.Event()
         self._lock = threading.Lock()
@@ -44,7 +45,7 @@ class _Slot:
         with self._lock:
             if self._killed.is_set():
                 raise InfraError("the judge was stopped")
-            worker = self._worker = self._worker or self._start()
+            worker = self._worker = self._worker or self.start()
         if self._killed.is_set():
             worker.kill()
             raise InfraError("the judge was stopped")
@@ -125,20 +126,21 @@ class WorkerPool:
     memory first. A second refusal is the verdict.
 
     Args:
-        start: makes one worker.
-        size: how many may work at once.
+        starts: makes one worker, on each of several devices of one model.
+        size: how many may work at once, shared out evenly.
     """
 
-    def __init__(self, start: Callable[[], Worker], size: int) -> None:
-        self._start = start
-        self._size = size
+    def __init__(self, starts: Sequence[_Start], size: int) -> None:
+        self._starts = starts
+        self._size = size = max(size, len(starts))
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="pike-worker")
-        self._idle = [_Slot(start) for _ in range(size)]
+        self._idle = [_Slot(starts[number % len(starts)]) for number in range(size)]
         self._busy: set[_Slot] = set()
         self._free = asyncio.Semaphore(size)
         self._gate = Gate()
         self._closed = False
         self._preflights: dict[_Terms, float | None] = {}
+        self._facts: dict[str, DeviceFacts] = {}
 
     async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
         """The verdict; a worker that dies is replaced and the evaluation tried once more."""
@@ -188,9 +190,26 @@ class WorkerPool:
         return self._preflights[terms]
 
     async def facts(self, device: str) -> DeviceFacts:
-        """What the device is, as a worker sees it; this process never touches the device."""
+        """What the device is, as workers see it; this process never touches the device.
+
+        Raises:
+            UserError: there is no such device, or the devices are of unlike models.
+            InfraError: no worker could be started.
+        """
+        if device not in self._facts:
+            first, *others = await asyncio.gather(*(self._facts_of(device, start) for start in self._starts))
+            for other in others:
+                if replace(other, versions=first.versions) != first:
+                    raise UserError(
+                        f"engine.devices: {first.name} and {other.name} are unlike, and times on them are not "
+                        "comparable; name devices of one model"
+                    )
+            self._facts[device] = first
+        return self._facts[device]
+
+    async def _facts_of(self, device: str, start: _Start) -> DeviceFacts:
         async with self._among_others():
-            return await self._with_worker(lambda worker: worker.facts(device))
+            return await self._with_worker(lambda worker: worker.facts(device), start=start)
 
     async def aclose(self) -> None:
         """End every worker; one that is still working is killed."""
@@ -206,9 +225,13 @@ class WorkerPool:
         while self._size > size:
             self._size -= 1  # before waiting: another task may ask meanwhile
             await self._free.acquire()
-            slot = next((slot for slot in self._idle if slot.prepared is None), self._idle[-1])
+            slot = max(self._idle, key=lambda slot: (self._crowd(slot), slot.prepared is None, not slot.runs))
             self._idle.remove(slot)
             await asyncio.to_thread(slot.close)
+
+    def _crowd(self, slot: _Slot) -> int:
+        """How many slots its device has."""
+        return sum(one.start is slot.start for one in (*self._idle, *self._busy))
 
     @asynccontextmanager
     async def _among_others(self) -> AsyncIterator[None]:
@@ -238,8 +261,10 @@ class WorkerPool:
                 break
         return [Evaluation(Status.INFRA_ERROR, f"The judge failed {ATTEMPTS} times: {reason}")] * len(requests)
 
-    async def _with_worker(self, job: Callable[[Worker], T], prepared: _Terms | None = None) -> T:
-        slot = self._take(prepared)
+    async def _with_worker(
+        self, job: Callable[[Worker], T], prepared: _Terms | None = None, start: _Start | None = None
+    ) -> T:
+        slot = self._take(prepared, start)
         healthy = False
         try:
             result = await asyncio.get_running_loop().run_in_executor(self._threads, slot.work, job)
@@ -250,16 +275,17 @@ class WorkerPool:
             raise
         finally:
             self._busy.discard(slot)
-            self._idle.append(slot if healthy else _Slot(self._start))
+            self._idle.append(slot if healthy else _Slot(slot.start))
             if not healthy:
                 await asyncio.shield(asyncio.to_thread(slot.kill))
 
-    def _take(self, prepared: _Terms | None) -> _Slot:
-        """An idle slot: one whose worker prepared this last, else one that prepared nothing but
-        runs, else the one idle the longest."""
+    def _take(self, prepared: _Terms | None, start: _Start | None) -> _Slot:
+        """An idle slot: one of this start, else one whose worker prepared this last, else one that
+        prepared nothing but runs, else the one idle the longest."""
+        asked = (slot for slot in self._idle if slot.start is start)
         ready = (slot for slot in self._idle if prepared is None or slot.prepared == prepared)
         fresh = (slot for slot in self._idle if slot.runs and slot.prepared is None)
-        slot = next(chain(ready, fresh), self._idle[0])
+        slot = next(chain(asked, ready, fresh), self._idle[0])
         self._idle.remove(slot)
         self._busy.add(slot)
         slot.prepared = prepared or slot.prepared

@@ -18,6 +18,7 @@ from pike.core.agent import Agent
 from pike.core.errors import StoreError
 from pike.core.events import Finished, Stopped
 from pike.core.step import Role, Strategy
+from pike.engine.executors import gpus
 from pike.engine.executors.local import judge_count
 from pike.engine.output import outputs
 from pike.engine.output.borrowed import BorrowedLines
@@ -196,7 +197,7 @@ class Phases:
         engine = self._state.config.engine
         if not search.needs(self._state.config.strategy).recipes_write or self._wiring.executor is not None:
             return engine.concurrency
-        return min(engine.concurrency, judge_count(engine, self._parts.device) + 1)
+        return min(engine.concurrency, judge_count(engine, self._parts.device, len(gpus.entries(engine.devices))) + 1)
 
     async def _in_phase(self, work: Coroutine[Any, Any, Any]) -> bool:
         """Await a phase; False if Ctrl-C ended it or came before it."""

@@ -16,7 +16,7 @@ from pike.core.device import DeviceFacts
 from pike.core.settings.config import RunConfig
 from pike.core.step import Role
 from pike.core.task import Task
-from pike.engine.executors import Executor, Explorer, LocalExecutor, ProcessExplorer, RecordedExecutor
+from pike.engine.executors import Executor, Explorer, LocalExecutor, ProcessExplorer, RecordedExecutor, gpus
 from pike.engine.output import originals
 from pike.engine.output.originals import OriginalModel
 from pike.engine.run.agents import Agents, Connect, assemble
@@ -74,7 +74,7 @@ async def opened(task: Task, config: RunConfig, wiring: Wiring) -> AsyncIterator
         if agents is not None:
             await agents.check()
         executor = wiring.executor or _executor(agents, config)
-        explorer = wiring.explorer or ProcessExplorer()
+        explorer = wiring.explorer or ProcessExplorer(gpus.entries(config.engine.devices))
         try:
             # Both import torch, each in its own process.
             loading = asyncio.to_thread(wiring.load or (lambda _: None), task)

@@ -8,7 +8,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from pike.core.errors import UserError
 from pike.core.settings.config import RunConfig
 from pike.core.task import Task
 from pike.core.verdict.evaluation import Effort, Precision
-from pike.engine.executors import Explorer, ProcessExplorer, WorkerPool, local
+from pike.engine.executors import Explorer, ProcessExplorer, WorkerPool, gpus
 from pike.engine.output.commit import commit
 from pike.engine.schedule.contenders import (
     RECIPES,
@@ -84,7 +84,7 @@ class Survey:
     candidates: int = 3
     recipe_minutes: float = 3.0
     part: tuple[int, int] = (1, 1)
-    explorer: Explorer = field(default_factory=ProcessExplorer)
+    explorer: Explorer | None = None
     share_caches: bool = False
     command: str = ""
     commit: str = ""
@@ -109,10 +109,11 @@ class SuitePlan:
     plan: CampaignPlan
 
 
-def worker_count(device: DeviceFacts | None = None) -> int:
-    """Five judges for eight cores (small models are bound by the host), as memory allows."""
+def worker_count(device: DeviceFacts | None = None, devices: int = 1) -> int:
+    """Five judges for eight cores (small models are bound by the host), as memory allows, and one
+    on each of the `devices` at least."""
     room = device.memory_bytes // WORKER_BYTES if device is not None and device.is_cuda else MOST_WORKERS
-    return max(1, min(MOST_WORKERS, (os.cpu_count() or 2) * 5 // 8, room))
+    return max(devices, min(devices * min(MOST_WORKERS, room), (os.cpu_count() or 2) * 5 // 8))
 
 
 async def run_suite(
@@ -134,10 +135,11 @@ async def run_suite(
         BoundaryError: no judge could be started, or the disk refuses.
     """
     began, wiring = time.monotonic(), wiring or CampaignWiring()
-    owner = wiring.executor or WorkerPool(local.start_judge, survey.workers or worker_count())
+    starts = gpus.starts(config.engine.devices)
+    owner = wiring.executor or WorkerPool(starts, survey.workers or worker_count(devices=len(starts)))
     try:
         device = await owner.facts(config.evaluate.device)
-        workers = survey.workers or worker_count(device)
+        workers = survey.workers or worker_count(device, len(starts))
         if isinstance(owner, WorkerPool):
             await owner.shrink(workers)
         deadline = began + 60.0 * survey.minutes if survey.minutes is not None else float("inf")
@@ -184,7 +186,8 @@ class _Suite:
         self._winners = {
             one.source: Histories.read([Path(one.source)], self._all) for one in plan.contenders if one.measures_winners
         }
-        limits = RecipeLimits(survey.candidates, survey.recipe_minutes, Histories.read(survey.known), survey.explorer)
+        explorer = survey.explorer or ProcessExplorer(gpus.entries(config.engine.devices))
+        limits = RecipeLimits(survey.candidates, survey.recipe_minutes, Histories.read(survey.known), explorer)
         self.known: list[Result] = []
         self.cells = tuple(self._progress(out, limits))
         places = {(one.task, one.precision) for one in self.known}
