@@ -59,7 +59,7 @@ class Judge(Worker):
 
 @pytest.fixture
 def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("pike.engine.executors.local.start_judge", Judge)
+    monkeypatch.setattr("pike.engine.executors.gpus.start_judge", lambda entry: Judge())
     monkeypatch.setattr(Judge, "asked", 0)
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "mine.py"
