@@ -7,6 +7,7 @@ shares actors out over machines and GPUs. Does not know when a lost worker is re
 import importlib
 import os
 import queue
+import socket
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +30,7 @@ JUDGES_PER_GPU = 4
 """They build side by side; the lock of the device lets one time at once."""
 CPUS_PER_JUDGE = 2
 _KEPT_PARCELS = 16
+_ANSWER_SECONDS = 10.0
 _ELSEWHERE = Task("", "", TaskKind.SOURCE, "", "")
 """Stands for the task of a request, which travels as a parcel."""
 _Said = tuple[str, Any]
@@ -45,12 +47,28 @@ def connect(address: str) -> Any:
     except ImportError as error:
         raise UserError("The executor ray needs the package ray: pip install 'pike-torch[ray]'") from error
     if not ray.is_initialized():
+        _require_answer(address)
         code = {"py_modules": [str(Path(pike.__file__).parent)]}
         try:
             ray.init(address=address or None, runtime_env=code, log_to_driver=False, logging_level="warning")
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise UserError(f"No Ray cluster answers at '{address}': {_first_line(error)}") from error
     return ray
+
+
+def _require_answer(address: str) -> None:
+    """Ray itself looks for minutes.
+
+    Raises:
+        UserError: nothing listens at `HOST:PORT`; other forms of an address are left to Ray.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), _ANSWER_SECONDS).close()
+    except OSError as error:
+        raise UserError(f"No Ray cluster answers at '{address}': {error.strerror or error}") from error
 
 
 class RayWorkers:
@@ -98,7 +116,8 @@ class RayWorker:
             UserError: they differ.
         """
         node, there = self._last("versions")
-        unlike = [f"{name} {other} instead of {mine}" for (name, mine), (_, other) in zip(here, there) if mine != other]
+        pairs = zip(here, there, strict=True)
+        unlike = [f"{name} {other} instead of {mine}" for (name, mine), (_, other) in pairs if mine != other]
         if unlike:
             self.kill()
             raise UserError(f"The Ray node {node} has {', '.join(unlike)}; install what is here on all nodes")
