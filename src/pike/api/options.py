@@ -37,6 +37,7 @@ class Options(TypedDict, total=False):
     max_minutes: float | None
     device: Annotated[str | None, "evaluate.device"]
     devices: Annotated[str | Sequence[str] | None, "engine.devices"]
+    executor: Annotated[str | None, "engine.executor"]
     tolerance: Annotated[str | None, "evaluate.tolerance"]
     precision: Annotated[str | None, "evaluate.precision"]
     concurrency: Annotated[int | None, "engine.concurrency"]

@@ -94,6 +94,7 @@ def optimize(
     max_minutes: float | None = None,
     device: str | None = None,
     devices: str | Sequence[str] | None = None,
+    executor: str | None = None,
     tolerance: str | None = None,
     precision: str | None = None,
     concurrency: int | None = None,
@@ -138,6 +139,7 @@ def optimize(
             but those of recipes, which cost nothing, are dropped.
         device: `auto`, `cpu`, `cuda` or `cuda:N`. A live module is judged where it is.
         devices: GPUs of one model that judge side by side, `all` or `cuda:N` each.
+        executor: where judges work, `local`, `ray` or `ray:ADDRESS`.
         tolerance: the rule of correctness, `strict` or `paper`.
         precision: the arithmetic that candidates may use: `same`, `tf32` or `half`.
         concurrency: steps in flight at once.
@@ -209,6 +211,7 @@ def estimate(
     max_minutes: float | None = None,
     device: str | None = None,
     devices: str | Sequence[str] | None = None,
+    executor: str | None = None,
     tolerance: str | None = None,
     precision: str | None = None,
     concurrency: int | None = None,

@@ -29,6 +29,7 @@ def suite(
     llm: ModelNames | None = None,
     device: str | None = None,
     devices: str | Sequence[str] | None = None,
+    executor: str | None = None,
     tolerance: str | None = None,
     config: str | Path | Mapping[str, Any] | None = None,
     settings: Sequence[str] = (),
@@ -50,6 +51,7 @@ def suite(
         llm: the model of the strategies that name none of their own, or several.
         device: `auto`, `cpu`, `cuda` or `cuda:N`.
         devices: as for `optimize`.
+        executor: as for `optimize`.
         tolerance: the rule of correctness, `strict` or `paper`.
         config: a TOML file, or what one holds, as for a campaign; `survey` can name the tables in
             `campaign.contenders`.
@@ -67,6 +69,7 @@ def suite(
     """
     options = {"device": device, "tolerance": tolerance}
     named = [f"evaluate.{name}={value}" for name, value in options.items() if value is not None]
+    named += [f"engine.executor={executor}"] if executor else []
     named += [f"engine.devices={names_of(devices)}"] if devices else []
     file = campaign_file(config or {}, llm=llm, settings=[*named, *settings])
     own = {one["name"]: one for one in file.campaign.contenders if isinstance(one, Mapping) and "name" in one}

@@ -83,6 +83,9 @@ Devices = Annotated[
         metavar="all|cuda:N,...", help="GPUs of one model that judge side by side.", show_default="the one of --device"
     ),
 ]
+Executor = Annotated[
+    str | None, typer.Option(metavar="local|ray[:ADDRESS]", help="Where judges work.", show_default="local")
+]
 Tolerance = Annotated[evaluation.Tolerance | None, typer.Option(help="The rule of correctness.", show_default="strict")]
 Precision = Annotated[
     evaluation.Precision | None, typer.Option(help="Arithmetic that candidates may use.", show_default="same")

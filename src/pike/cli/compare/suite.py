@@ -116,6 +116,7 @@ def suite(
     llm: opt.Llm = None,
     device: opt.Device = None,
     devices: opt.Devices = None,
+    executor: opt.Executor = None,
     tolerance: opt.Tolerance = None,
     config: opt.Config = None,
     settings: opt.Set = None,
@@ -125,7 +126,8 @@ def suite(
     """Measure contenders on suites; what was measured before, and has not changed, is only read."""
     survey, terminal = _survey(dict(locals())), Terminal(as_json)
     limits = [] if timeout is None else [f"evaluate.timeout_seconds={timeout}"]
-    terms: dict[str, object] = {"device": device, "devices": devices, "tolerance": tolerance, "config": config}
+    terms: dict[str, object] = {"device": device, "devices": devices, "executor": executor}
+    terms |= {"tolerance": tolerance, "config": config}
     terms["settings"] = [*(settings or ()), *limits]
     began = time.monotonic()
 

@@ -29,6 +29,7 @@ def optimize(
     max_minutes: opt.MaxMinutes = None,
     device: opt.Device = None,
     devices: opt.Devices = None,
+    executor: opt.Executor = None,
     tolerance: opt.Tolerance = None,
     precision: opt.Precision = None,
     concurrency: opt.Concurrency = None,

@@ -164,6 +164,7 @@ class EngineConfig:
             6 GiB of a GPU.
         devices: GPUs of one model that judge side by side: `cuda:N` each, or only `all`. Then
             `evaluate.device` is `auto` or `cuda`.
+        executor: where judges work: `local`, `ray` or `ray:ADDRESS`.
         finalists: how many of the best candidates are measured again at the end.
         baselines: what is timed in the same sessions as the finalists (`pike suite --help` lists them).
         max_hours: hours of running, part of them kept for the finalists; None for no limit.
@@ -173,6 +174,7 @@ class EngineConfig:
     concurrency: int = 20
     judges: int = 0
     devices: tuple[str, ...] = ()
+    executor: str = "local"
     finalists: int = 3
     baselines: tuple[str, ...] = ()
     max_hours: float | None = None

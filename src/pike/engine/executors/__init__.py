@@ -4,6 +4,7 @@ explores models for recipes.
 Knows the seam between the run loop and what judges. Does not judge (`judge`).
 """
 
+from pike.engine.executors.choice import executor_of
 from pike.engine.executors.contract import Executor, OnStage, Worker
 from pike.engine.executors.exploring import Explorer, ProcessExplorer
 from pike.engine.executors.instant import InstantExecutor
@@ -23,5 +24,6 @@ __all__ = [
     "RecordedExecutor",
     "Worker",
     "WorkerPool",
+    "executor_of",
     "judge_count",
 ]

@@ -142,6 +142,11 @@ class WorkerPool:
         self._preflights: dict[_Terms, float | None] = {}
         self._facts: dict[str, DeviceFacts] = {}
 
+    @property
+    def size(self) -> int:
+        """How many workers may work at once."""
+        return self._size
+
     async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
         """The verdict; a worker that dies is replaced and the evaluation tried once more."""
         report = _in_loop(on_stage)

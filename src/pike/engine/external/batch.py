@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pike.core.errors import UserError
 from pike.core.query import Answer
-from pike.engine.executors import LocalExecutor
+from pike.engine.executors import executor_of
 from pike.engine.external import external_run
 from pike.engine.external.answers import read_answer
 from pike.engine.external.external_run import is_run
@@ -83,7 +83,7 @@ async def tell_runs(folder: Path, answers: Path, wiring: Wiring, author: str = "
         return {"": await _tell(folder, files[""], wiring)}
     plan = campaigns.read_plan(folder)
     most = asyncio.Semaphore(plan.campaign.concurrency)
-    owner = wiring.executor or LocalExecutor(plan.run.engine)
+    owner = wiring.executor or executor_of(plan.run.engine)
     load = SharedOriginals(wiring.load, plan.campaign.concurrency).load if wiring.load else None
     # Ctrl-C cancels all runs at once: each holds its answers by then.
     shared = replace(wiring, executor=owner, load=load, handle_signals=False)

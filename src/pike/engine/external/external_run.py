@@ -17,7 +17,7 @@ from pike.core.errors import UserError
 from pike.core.events import RunStarted
 from pike.core.query import Answer
 from pike.core.step import Role, Step
-from pike.engine.executors import LentExecutor, LocalExecutor
+from pike.engine.executors import LentExecutor, executor_of
 from pike.engine.external.answers import answered_step, check, known_solution, taken_by, waiting_step
 from pike.engine.external.status import (
     ExternalStatus,
@@ -209,7 +209,7 @@ async def _lent(
 ) -> AsyncIterator[Wiring]:
     """The wiring of one move; with a `known` device, a judge starts only when a candidate comes."""
     wiring = wiring or Wiring()
-    owner = wiring.executor or LocalExecutor(state.config.engine)
+    owner = wiring.executor or executor_of(state.config.engine)
     try:
         yield replace(wiring, executor=LentExecutor(owner, known, profile))
     finally:

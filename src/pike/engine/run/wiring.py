@@ -16,7 +16,7 @@ from pike.core.device import DeviceFacts
 from pike.core.settings.config import RunConfig
 from pike.core.step import Role
 from pike.core.task import Task
-from pike.engine.executors import Executor, Explorer, LocalExecutor, ProcessExplorer, RecordedExecutor, gpus
+from pike.engine.executors import Executor, Explorer, ProcessExplorer, RecordedExecutor, executor_of, gpus
 from pike.engine.output import originals
 from pike.engine.output.originals import OriginalModel
 from pike.engine.run.agents import Agents, Connect, assemble
@@ -91,4 +91,4 @@ async def opened(task: Task, config: RunConfig, wiring: Wiring) -> AsyncIterator
 def _executor(agents: Agents | None, config: RunConfig) -> Executor:
     if agents is not None and agents.recording is not None and config.llm.replay_verdicts:
         return RecordedExecutor(agents.recording.folder)
-    return LocalExecutor(config.engine)
+    return executor_of(config.engine)

@@ -20,7 +20,7 @@ from pike.core.comparison.results import Result, digest
 from pike.core.errors import PikeError
 from pike.core.task import Task
 from pike.core.verdict.evaluation import Evaluation, EvaluationRequest
-from pike.engine.executors import Executor, LentExecutor, LocalExecutor
+from pike.engine.executors import Executor, LentExecutor, executor_of
 from pike.engine.output import originals
 from pike.engine.output.originals import OriginalModel
 from pike.engine.output.result import RunResult
@@ -119,7 +119,7 @@ class Scheduler:
         self._stops = Stops()
         turns = policy if isinstance(policy, Turns) and self._replayed is None else None
         self._common = Common(SharedBudget(plan.campaign.usd), self._stops, self._closing, turns)
-        self._owner = wiring.executor or LocalExecutor(plan.run.engine)
+        self._owner = wiring.executor or executor_of(plan.run.engine)
         self._executor = LentExecutor(self._owner)
         self._clients = SharedClients(wiring.connect)
         self._originals = SharedOriginals(wiring.load, plan.campaign.concurrency) if wiring.load else None

@@ -23,6 +23,7 @@ from pike.core.settings.config import RunConfig
 from pike.core.task import Task
 from pike.core.verdict.evaluation import Effort, Precision
 from pike.engine.executors import Explorer, ProcessExplorer, WorkerPool, gpus
+from pike.engine.executors.choice import remote
 from pike.engine.output.commit import commit
 from pike.engine.schedule.contenders import (
     RECIPES,
@@ -136,10 +137,11 @@ async def run_suite(
     """
     began, wiring = time.monotonic(), wiring or CampaignWiring()
     starts = gpus.starts(config.engine.devices)
-    owner = wiring.executor or WorkerPool(starts, survey.workers or worker_count(devices=len(starts)))
+    far = remote(config.engine, survey.workers) if wiring.executor is None else None
+    owner = wiring.executor or far or WorkerPool(starts, survey.workers or worker_count(devices=len(starts)))
     try:
         device = await owner.facts(config.evaluate.device)
-        workers = survey.workers or worker_count(device, len(starts))
+        workers = survey.workers or (far.size if far else worker_count(device, len(starts)))
         if isinstance(owner, WorkerPool):
             await owner.shrink(workers)
         deadline = began + 60.0 * survey.minutes if survey.minutes is not None else float("inf")

@@ -1,0 +1,245 @@
+"""Judges on a Ray cluster: one actor for each, which keeps a judge on the machine where it lives.
+
+The judge and its candidates share no process with the actor, and the journal stays with the run. Ray
+shares actors out over machines and GPUs. Does not know when a lost worker is replaced (`pool`).
+"""
+
+import importlib
+import os
+import queue
+import socket
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pike
+from pike.core.codec import decode, encode
+from pike.core.device import DeviceFacts
+from pike.core.errors import InfraError, UserError
+from pike.core.task import Task, TaskKind
+from pike.core.verdict.evaluation import Evaluation, EvaluationRequest
+from pike.engine.executors.contract import OnStage, Worker
+from pike.engine.executors.parcel import Parcel, pack, unpack
+
+NAME = "ray"
+JUDGES_PER_GPU = 4
+"""They build side by side; the lock of the device lets one time at once."""
+CPUS_PER_JUDGE = 2
+_KEPT_PARCELS = 16
+_ANSWER_SECONDS = 10.0
+_ELSEWHERE = Task("", "", TaskKind.SOURCE, "", "")
+"""Stands for the task of a request, which travels as a parcel."""
+_Said = tuple[str, Any]
+
+
+def connect(address: str) -> Any:
+    """The module `ray`, connected to the cluster at an address, by default to a cluster here.
+
+    Raises:
+        UserError: Ray is not installed, or no cluster answers.
+    """
+    try:
+        ray = importlib.import_module(NAME)
+    except ImportError as error:
+        raise UserError("The executor ray needs the package ray: pip install 'pike-torch[ray]'") from error
+    if not ray.is_initialized():
+        _require_answer(address)
+        code = {"py_modules": [str(Path(pike.__file__).parent)]}
+        try:
+            ray.init(address=address or None, runtime_env=code, log_to_driver=False, logging_level="warning")
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise UserError(f"No Ray cluster answers at '{address}': {_first_line(error)}") from error
+    return ray
+
+
+def _require_answer(address: str) -> None:
+    """Ray itself looks for minutes.
+
+    Raises:
+        UserError: nothing listens at `HOST:PORT`; other forms of an address are left to Ray.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), _ANSWER_SECONDS).close()
+    except OSError as error:
+        raise UserError(f"No Ray cluster answers at '{address}': {error.strerror or error}") from error
+
+
+class RayWorkers:
+    """Starts workers on one cluster.
+
+    Attributes:
+        size: how many judges it bears: four for each GPU, or one for each two CPUs without any.
+
+    Args:
+        address: as for `ray.init`, empty for a cluster that is started here.
+        judge: makes the judge on the actor's machine, by default `pike.judge.client.JudgeClient`.
+    """
+
+    def __init__(self, address: str = "", judge: Callable[[], Worker] | None = None) -> None:
+        self._ray, self._judge = connect(address), judge
+        have = self._ray.cluster_resources()
+        self._gpus = int(have.get("GPU", 0))
+        self.size = self._gpus * JUDGES_PER_GPU or max(1, int(have.get("CPU", 1)) // CPUS_PER_JUDGE)
+        self._actor = self._ray.remote(_Judge)
+
+    def start(self) -> Worker:
+        """A worker on a machine that has room; it waits for one.
+
+        Raises:
+            InfraError: its machine was lost meanwhile.
+            UserError: its machine has another version of PIKE, torch or Python than this one.
+        """
+        share = {"num_gpus": 1 / JUDGES_PER_GPU} if self._gpus else {"num_cpus": CPUS_PER_JUDGE}
+        worker = RayWorker(self._ray, self._actor.options(**share).remote(self._judge))
+        worker.require_alike(versions())
+        return worker
+
+
+class RayWorker:
+    """One actor, driven by blocking calls from one thread at a time."""
+
+    def __init__(self, ray: Any, actor: Any) -> None:
+        self._ray, self._actor = ray, actor
+        self._parcels: dict[Task, Any] = {}
+
+    def require_alike(self, here: tuple[tuple[str, str], ...]) -> None:
+        """Compare versions, so that a verdict means the same wherever it was reached.
+
+        Raises:
+            UserError: they differ.
+        """
+        node, there = self._last("versions")
+        pairs = zip(here, there, strict=True)
+        unlike = [f"{name} {other} instead of {mine}" for (name, mine), (_, other) in pairs if mine != other]
+        if unlike:
+            self.kill()
+            raise UserError(f"The Ray node {node} has {', '.join(unlike)}; install what is here on all nodes")
+
+    def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
+        """The verdict on one candidate."""
+        return self.evaluate_together([request], on_stage)[0]
+
+    def evaluate_together(
+        self, requests: Sequence[EvaluationRequest], on_stage: OnStage | None = None
+    ) -> list[Evaluation]:
+        """The verdicts on several candidates of one task, timed in the same sessions."""
+        asked = [encode(replace(request, task=_ELSEWHERE)) for request in requests]
+        found = self._last("evaluate", self._parcel(requests[0].task), asked, on_stage=on_stage)
+        return [decode(Evaluation, one) for one in found]
+
+    def preflight(self, request: EvaluationRequest) -> float | None:
+        """Milliseconds of the original, once it was seen that a candidate could be judged."""
+        return decode(
+            float, self._last("preflight", self._parcel(request.task), encode(replace(request, task=_ELSEWHERE)))
+        )
+
+    def facts(self, device: str) -> DeviceFacts:
+        """What the device is, on the actor's machine."""
+        return decode(DeviceFacts, self._last("facts", device))
+
+    def release(self) -> None:
+        """Hand all device memory back."""
+        self._last("release")
+
+    def kill(self) -> None:
+        """End the actor at once; its judge ends when it notices."""
+        self._ray.kill(self._actor)
+
+    def close(self) -> None:
+        """End the judge in good order, and then the actor."""
+        try:
+            self._last("close")
+        except InfraError:
+            return
+        self.kill()
+
+    def _parcel(self, task: Task) -> Any:
+        """The task's files, which reach each machine once."""
+        if task not in self._parcels:
+            if len(self._parcels) >= _KEPT_PARCELS:
+                self._parcels.pop(next(iter(self._parcels)))
+            self._parcels[task] = self._ray.put(pack(task))
+        return self._parcels[task]
+
+    def _last(self, method: str, *arguments: Any, on_stage: OnStage | None = None) -> Any:
+        """What a method says at the end; stages come before."""
+        try:
+            for said in getattr(self._actor, method).options(num_returns="streaming").remote(*arguments):
+                kind, value = self._ray.get(said)
+                if kind == "stage" and on_stage is not None:
+                    on_stage(value)
+                elif kind == "user_error":
+                    raise UserError(value)
+                elif kind == "infra_error":
+                    raise InfraError(value)
+                elif kind == "found":
+                    return value
+        except self._ray.exceptions.RayError as error:
+            raise InfraError(f"a worker of the Ray cluster was lost: {_first_line(error)}") from error
+        raise InfraError("a worker of the Ray cluster said nothing")
+
+
+class _Judge:
+    """The actor: a judge beside it, and the tasks that came."""
+
+    def __init__(self, judge: Callable[[], Worker] | None) -> None:
+        from pike.judge.client import JudgeClient
+
+        self._judge: Worker = (judge or JudgeClient)()
+        self._folder = Path(tempfile.gettempdir()) / f"pike-parcels-{os.getuid()}"
+
+    def versions(self) -> Iterator[_Said]:
+        yield "found", (os.uname().nodename, versions())
+
+    def facts(self, device: str) -> Iterator[_Said]:
+        yield _told(lambda: encode(self._judge.facts(device)))
+
+    def evaluate(self, parcel: Parcel, asked: Sequence[Any]) -> Iterator[_Said]:
+        task, said = unpack(parcel, self._folder), queue.SimpleQueue[_Said]()
+        requests = [self._here(task, one) for one in asked]
+
+        def judge() -> list[Any]:
+            found = self._judge.evaluate_together(requests, lambda stage: said.put(("stage", stage)))
+            return [encode(one) for one in found]
+
+        threading.Thread(target=lambda: said.put(_told(judge)), daemon=True).start()
+        while (one := said.get())[0] == "stage":
+            yield one
+        yield one
+
+    def preflight(self, parcel: Parcel, asked: Any) -> Iterator[_Said]:
+        yield _told(lambda: self._judge.preflight(self._here(unpack(parcel, self._folder), asked)))
+
+    def release(self) -> Iterator[_Said]:
+        yield _told(self._judge.release)
+
+    def close(self) -> Iterator[_Said]:
+        yield _told(self._judge.close)
+
+    def _here(self, task: Task, asked: Any) -> EvaluationRequest:
+        return replace(decode(EvaluationRequest, asked), task=task)
+
+
+def _told(ask: Callable[[], Any]) -> _Said:
+    try:
+        return "found", ask()
+    except UserError as error:
+        return "user_error", str(error)
+    except InfraError as error:
+        return "infra_error", str(error)
+
+
+def versions() -> tuple[tuple[str, str], ...]:
+    """(name, version) of what verdicts rest on; torch is not imported."""
+    return ("pike", pike.__version__), *((name, metadata.version(name)) for name in ("torch", "numpy"))
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
