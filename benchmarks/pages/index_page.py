@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from pages.cold import COLD
 from pages.markdown import GENERATED, plain_ms, table
-from pages.published import PublishedFigures, PublishedTimes
+from pages.published import OTHER_ARITHMETIC, PublishedFigures, PublishedTimes
 from pages.suite_page import PEER, WINNERS, Context, behind, lead, over_published, page_name, recipes_of
 from pike.core import figures
 from pike.reporting.results import ResultsTable
@@ -40,7 +40,7 @@ def published_page(published: PublishedFigures, command: str) -> str:
     parts = ["# Published figures", GENERATED.format(command=command)]
     rows = [[one.suite, one.contender, figures.times(one.clamped), one.source] for one in published.geomeans]
     parts += ["Geometric means as their authors published them, measured by their own evaluators."]
-    parts += [table(["suite", "contender", "clamped", "source"], rows)]
+    parts += [table(["suite", "contender", "clamped", "source"], rows), OTHER_ARITHMETIC]
     for times in published.times:
         parts += _times(times)
     return "\n\n".join(parts) + "\n"
@@ -72,6 +72,7 @@ def _best_published(published: PublishedFigures) -> Iterator[str]:
     if lines:
         yield "[Published figures](published.md), by the authors' own evaluator on their own tasks:"
         yield "\n".join(lines)
+        yield OTHER_ARITHMETIC
 
 
 def _times(times: PublishedTimes) -> Iterator[str]:

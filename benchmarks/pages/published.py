@@ -14,6 +14,12 @@ from pike.core.errors import UserError
 from pike.reporting.standings import clamped_geomean, unclamped_geomean
 
 _EAGER = "eager_ms"
+OTHER_ARITHMETIC = """**Not side by side.** On some tasks the shipped suites compute something else than the published
+ones, so ours and published figures do not compare there: on 8 of the 14 tasks of `level5` (1, 3,
+4, 6, 8, 10, 12 and 14: other attention, no prefill, fewer copies), and on 49 and 50 of
+`level3-pike`. Each file says how it differs. `pike suites add published CHECKOUT` registers the
+published tasks themselves, as `level3-pike:published` and `level5:published`."""
+"""What stands wherever our figures and published ones can be read together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pages.cold import COLD, NO_SEARCHES, ColdSearches
 from pages.markdown import GENERATED, plain_ms, safe, table
-from pages.published import PublishedFigures, PublishedTimes
+from pages.published import OTHER_ARITHMETIC, PublishedFigures, PublishedTimes
 from pike.core import figures
 from pike.core.comparison.contender import ContenderKind
 from pike.core.comparison.results import Result
@@ -116,6 +116,8 @@ def _summary(found: Sequence[ResultsTable], context: Context) -> Iterator[str]:
     lines = [_ahead(one, recipes, times) for one in found if (recipes := recipes_of(one))]
     if lines:
         yield "\n".join(lines)
+    if any(one.suite == found[0].suite for one in context.published.geomeans):
+        yield OTHER_ARITHMETIC
     yield "[How to read these pages](reading.md) defines every column."
 
 

@@ -187,12 +187,22 @@ async def test_an_answer_without_code_is_a_refused_candidate_like_a_models(tmp_p
     assert reply.status.left == 3
 
 
-async def test_a_file_with_a_syntax_error_is_judged_whole(tmp_path: Path) -> None:
+async def test_a_file_with_a_syntax_error_costs_no_query(tmp_path: Path) -> None:
     await begin(tmp_path)
     source = file("build-error boom") + "\ndef broken(:\n"
+    line = source.splitlines().index("def broken(:") + 1
+    with pytest.raises(UserError, match=f"no query was used: line {line}: "):
+        await tell(tmp_path, answering.as_answer(source))
+    reply = await tell(tmp_path, answering.as_answer(file("valid 2ms")))
+    assert reply.solution is not None and reply.solution.candidate.id == "c0" and reply.status.left == 3
+
+
+async def test_a_model_that_writes_a_syntax_error_is_judged_because_it_is_repaired(tmp_path: Path) -> None:
+    await begin(tmp_path, "pike-b:no-iba", concurrency=1)
+    await external_run.ask(tmp_path, wiring())
+    source = file("build-error boom") + "\ndef broken(:\n"
     reply = await tell(tmp_path, answering.as_answer(source))
-    assert reply.solution is not None
-    assert reply.solution.candidate.source == source
+    assert reply.solution is not None and reply.solution.candidate.source == source
 
 
 async def test_it_must_be_clear_which_prompt_is_answered(tmp_path: Path) -> None:

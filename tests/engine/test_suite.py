@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
@@ -14,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from campaign_material import begin, layer
 from engine_material import coa, write_script
 from suite_material import CONFIG, FACTS, H100, Workers, folder_of_tasks, measure, planned, survey_of
 
 from pike import store
 from pike.core.comparison.contender import ContenderKind
-from pike.core.comparison.results import digest
+from pike.core.comparison.results import Result, digest
 from pike.core.errors import InfraError, StoreError, UserError
 from pike.core.settings.config import LlmConfig
 from pike.core.settings.merging import merge
@@ -169,6 +171,7 @@ def test_published_solutions_are_judged_and_missing_ones_said(made: str, out: Pa
         ("cuda-graph", "NVIDIA GPU"),
         ("published:/no", "folder"),
         ("winners:/no", "no file or folder"),
+        ("run:/no", "no run in /no"),
         ({"base": "compile", "fix_attempts": 2}, "has no option 'fix_attempts'"),
         ({"base": "compile", "precision": "hal"}, "precision of the contender 'compile'"),
     ],
@@ -357,3 +360,23 @@ def test_killed_at_any_moment_the_same_command_goes_on_and_repeats_nothing(tmp_p
     assert all(one.speedup for one in results)
     measure(none, survey, config)
     assert not none.asked
+
+
+def test_winners_of_runs_stand_in_the_same_table(tmp_path: Path, out: Path) -> None:
+    asyncio.run(begin(tmp_path / "campaign", layer(tmp_path, contenders=["pike-b"])))
+    relu = str(tmp_path / "relu.py")
+
+    def found(*contenders: str, **terms: Any) -> dict[str, Result]:
+        survey = survey_of(relu, out, *contenders, **terms)
+        return {one.contender.name: one for one in measure(Workers(), survey)}
+
+    table = found(f"run:{tmp_path / 'campaign'}", "eager")
+    won = table["run:campaign"]
+    assert (won.contender.kind, won.contender.source, won.contender.searches) == (ContenderKind.RUN, "", False)
+    assert won.speedup and won.speedup > 1 and won.candidates > 1 and won.provenance.effort is Effort.FINAL
+    assert table["eager"].contender.kind is ContenderKind.BASELINE
+    other = found(f"run:{tmp_path / 'campaign'}", precisions=(Precision.HALF,))["run:campaign"]
+    assert other.missing == "no finished run was on this task at this precision"
+    (one_run, *_) = sorted((tmp_path / "campaign" / "runs").glob("relu*"))
+    assert found(f"run:{one_run}")[f"run:{one_run.name}"].speedup
+    assert str(tmp_path) not in next(out.glob("results-*")).read_text(), "no path in a results file"

@@ -3,6 +3,8 @@
 import asyncio
 import socket
 import time
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -467,3 +469,46 @@ async def test_closing_twice_is_harmless_and_a_closed_client_can_be_used_again(c
         await one.aclose()
         await one.aclose()
         assert (await one.complete(ask())).text == "hello"
+
+
+RECORDED = [
+    FakeReply(input_tokens=12_000, output_tokens=900),
+    FakeReply(input_tokens=12_000, cached_tokens=11_000, output_tokens=2_500, thinking_tokens=1_800),
+    FakeReply(input_tokens=40_000, cached_tokens=39_000, output_tokens=31_000, thinking_tokens=30_000, finish="length"),
+]
+"""A first call, one whose prompt was mostly cached, and one that was cut off while it was thinking."""
+
+
+def billed(name, reply):
+    """What a vendor's price page charges: fresh and cached prompt tokens, and answers with their thinking."""
+    from genai_prices.data_snapshot import get_snapshot
+
+    provider, _, model = name.partition(":")
+    _, found = get_snapshot().find_provider_model(model, None, provider, None)
+    listed = found.get_prices(datetime.now(UTC))
+    rates = [getattr(rate, "base", rate) for rate in (listed.input_mtok, listed.cache_read_mtok, listed.output_mtok)]
+    tokens = (reply.input_tokens - reply.cached_tokens, reply.cached_tokens, reply.output_tokens)
+    return sum(float(rate) * count for rate, count in zip(rates, tokens, strict=True)) / 1e6
+
+
+@pytest.mark.parametrize(("name", "variable", "thinking"), VENDORS[:3])
+async def test_the_sum_of_calls_is_what_the_vendor_bills(vendor, ask, name, variable, thinking):
+    with FakeServer(RECORDED) as server:
+        one = vendor(name, server, variable)
+        answers = [await one.complete(ask(step_id=i)) for i in range(len(RECORDED))]
+    assert [answer.input_tokens for answer in answers] == [reply.input_tokens for reply in RECORDED]
+    assert [answer.cached_tokens for answer in answers] == [reply.cached_tokens for reply in RECORDED]
+    assert [answer.output_tokens for answer in answers] == [reply.output_tokens for reply in RECORDED]
+    if thinking:  # Anthropic reports no thinking tokens of their own
+        assert [answer.thinking_tokens for answer in answers] == [reply.thinking_tokens for reply in RECORDED]
+    bill = sum(billed(name, reply) for reply in RECORDED)
+    assert sum(answer.usd for answer in answers) == pytest.approx(bill, rel=0.01)
+
+
+async def test_what_openrouter_charged_counts(vendor, ask):
+    charged = [replace(reply, usd=0.01 * (i + 1)) for i, reply in enumerate(RECORDED)]
+    with FakeServer(charged) as server:
+        one = vendor("openrouter:google/gemini-2.5-pro", server, "OPENROUTER_API_KEY")
+        answers = [await one.complete(ask(step_id=i)) for i in range(len(charged))]
+    assert [answer.usd for answer in answers] == pytest.approx([reply.usd for reply in charged])
+    assert [answer.cached_tokens for answer in answers] == [reply.cached_tokens for reply in charged]

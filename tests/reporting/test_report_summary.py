@@ -64,7 +64,11 @@ def test_fix_attempts_and_what_stayed_broken(events: list[Event]) -> None:
 
 
 def test_spend_by_role(events: list[Event]) -> None:
-    roles = {spend.role: spend for spend in fold(entries(events)).roles}
+    summary = fold(entries(events))
+    roles = {spend.role: spend for spend in summary.roles}
+    assert len(summary.calls) == sum(spend.calls for spend in summary.roles)
+    assert sum(call.usd or 0.0 for call in summary.calls) == pytest.approx(summary.spend.usd)
+    assert sum(call.input_tokens + call.output_tokens for call in summary.calls) == summary.spend.tokens
     assert set(roles) == {Role.BRAINSTORM, Role.OPTIMISE, Role.FIX}
     assert (roles[Role.OPTIMISE].calls, roles[Role.OPTIMISE].failed) == (4, 1)
     assert roles[Role.FIX].models == ("model-a",)

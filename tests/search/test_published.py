@@ -232,6 +232,15 @@ class TestStark:
         assert [step.role for step in steps] == [Role.PLAN] * 3
         assert len(asked(build("stark:search-only", 4), lambda step: Outcome(step.id))) == 4
 
+    def test_a_budget_may_count_attempts_as_the_paper_does(self) -> None:
+        attempts = {"roles": {"count_attempts": True}}
+        steps = asked(build("stark", 6, **attempts), scripted({0: 1.0, 3: 5.0}))
+        written = [step for step in steps if step.role is not Role.PLAN]
+        assert len(written) == sum(step.queries for step in steps) == 6
+        assert {step.queries for step in steps if step.role is Role.PLAN} == {0}
+        unusable = asked(build("stark", 4, **attempts), lambda step: Outcome(step.id, failure="no anchors"))
+        assert len(unusable) == 4, "an unusable plan uses its attempt, so the search ends"
+
     @pytest.mark.parametrize("name", ["stark:search-only", "stark:ma-only"])
     def test_ablations_leave_out_what_they_say(self, name: str) -> None:
         steps = asked(build(name, 60), landscape(2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from dataclasses import replace
 
 import pytest
 from mcp import Client
@@ -201,3 +202,84 @@ async def test_tools_say_what_changes_something(client) -> None:
         "budget",
     }
     assert all(tool.description and "Raises" not in tool.description for tool in tools.values())
+
+
+def nulls(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(item is None or nulls(item) for item in value.values())
+    return isinstance(value, list) and any(map(nulls, value))
+
+
+async def test_answers_begin_with_a_sentence_and_hold_no_nulls(client) -> None:
+    run = (await call(client, "start_run", task="tiny"))["run"]
+    wrong = await call(client, "submit", source=file("wrong-output off by 0.3"))
+    good = await call(client, "evaluate", source=file("valid 4ms"))
+    again = await call(client, "submit", source=file("valid 4ms"))
+    assert [next(iter(one)) for one in (wrong, good, again)] == ["summary"] * 3
+    assert wrong["summary"] == "c0 was refused with wrong-output; 2 of 3 queries left."
+    assert "off by" not in wrong["summary"], "a candidate may have written it"
+    assert good["summary"].startswith("c1 is right and 2.50×") and "best so far" in good["summary"]
+    assert "no query was used" in again["summary"]
+    looks = [await call(client, tool, run=run) for tool in ("read_task", "lineage", "budget")]
+    looks += [await call(client, "list_tasks"), await call(client, "read_candidate", candidate="c1")]
+    assert not any(map(nulls, [wrong, good, again, *looks]))
+
+
+async def test_a_file_that_does_not_parse_is_sent_back_free(client) -> None:
+    await call(client, "start_run", task="tiny")
+    said = await error(client, "evaluate", source="import torch\nclass ModelNew(:\n    pass\n")
+    assert "line 2" in said and "no query was used" in said and "Traceback" not in said
+    budget = await call(client, "budget")
+    assert (budget["queries_left"], budget["queries_asked"]) == (3, 0)
+
+
+async def test_finishing_says_what_was_found_and_where(client, offer) -> None:
+    run = (await call(client, "start_run", task="tiny"))["run"]
+    await call(client, "submit", source=file("valid 4ms final 5ms"))
+    done = await call(client, "finish_run")
+    best = offer.root.resolve() / run / "best.py"
+    assert next(iter(done)) == "summary" and done["best_file"] == str(best)
+    assert "c0 is 2.00×" in done["summary"] and str(best) in done["summary"]
+    assert (
+        done["improved"]
+        and done["page"] == str(best.with_name("report.html"))
+        and best.with_name("report.html").exists()
+    )
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "why"),
+    [
+        (["wrong-output a", "build-error b"], "of 2 candidates none passed the judge"),
+        (["valid 9ms final 10ms"], "c0, measured 1.00×"),
+    ],
+)
+async def test_finishing_says_why_the_original_stays(client, verdicts, why) -> None:
+    await call(client, "start_run", task="tiny")
+    for verdict in verdicts:
+        await call(client, "submit", source=file(verdict))
+    done = await call(client, "finish_run")
+    assert done["summary"].startswith("The original stays: ") and why in done["summary"]
+    assert not done["improved"] and "best_file" not in done and not nulls(done)
+
+
+async def test_the_last_query_brings_the_result_too(client) -> None:
+    await call(client, "start_run", task="tiny")
+    for ms in (4, 2, 3):
+        last = await call(client, "submit", source=file(f"valid {ms}ms"))
+    assert last["result"]["summary"].startswith("c1 is 5.00×")
+
+
+async def test_times_beside_other_programs_are_called_unreliable(offer) -> None:
+    class Crowded(InstantExecutor):
+        async def evaluate(self, request, on_stage=None):
+            verdict = await super().evaluate(request, on_stage)
+            return replace(verdict, timing=verdict.timing and replace(verdict.timing, contention=0.4))
+
+    crowded = ExternalRuns(Crowded(), load=None)
+    async with Client(build(Runs(crowded, offer.root, (find_task(offer.tasks[0]),), offer.options))) as client:
+        await call(client, "start_run", task="tiny")
+        told = await call(client, "submit", source=file("valid 4ms"))
+        assert "held the CPU in 40%" in told["warning"] and "unreliable" in told["warning"]
+        assert "unreliable" in (await call(client, "read_candidate", candidate="c0"))["warning"]
+        assert "unreliable" in (await call(client, "finish_run"))["warning"]

@@ -13,7 +13,6 @@ from pike.api.options import check_settings, read_toml
 from pike.api.targets import new_folder
 from pike.api.waiting import run_to_end
 from pike.core.comparison.campaign import CampaignFile, CampaignPlan
-from pike.core.comparison.contender import ContenderKind
 from pike.core.errors import UserError
 from pike.core.settings.merging import parse_setting
 from pike.engine.executors import Executor
@@ -134,7 +133,7 @@ def plan_usd(plan: CampaignPlan) -> float | None:
     total = 0.0
     for cell in plan.cells():
         models = plan.config_of(cell).llm
-        if cell.repeat or cell.contender.kind is not ContenderKind.RUN or models.costs_nothing:
+        if cell.repeat or not cell.contender.searches_with_models or models.costs_nothing:
             continue
         require_keys(models)
         try:

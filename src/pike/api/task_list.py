@@ -1,10 +1,11 @@
-"""Suites as people look at them: each task with its inputs, its outputs, and its lint.
+"""Suites as people look at them and register them: each task with its outline and its lint.
 
 Knows where outlines and kept verdicts come from. Does not know how any of it is shown.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from pike import tasks
 from pike.api.options import Options, compose_config
@@ -12,8 +13,12 @@ from pike.core.errors import UserError
 from pike.core.task import Task, is_held_out
 from pike.core.verdict.evaluation import Precision
 from pike.core.verdict.lint import LintReport
+from pike.engine.output.commit import commit
 from pike.engine.tools.linting import lint_tasks
 from pike.tasks.lint_verdicts import LintVerdict, keep, known, verdict_of
+from pike.tasks.loaders.registered import RegisteredSuite, registered
+from pike.tasks.loaders.registered import add as _add
+from pike.tasks.loaders.registered import remove as remove_suite
 from pike.tasks.outline import Outline, TensorOutline
 from pike.tasks.outline_process import Inspector
 
@@ -21,14 +26,18 @@ __all__ = [
     "LintVerdict",
     "Linted",
     "Outline",
+    "RegisteredSuite",
     "SuiteInfo",
     "TaskInfo",
     "TensorOutline",
+    "add_suite",
     "is_suite",
     "known_suites",
     "lint_suite",
     "look_into",
+    "registered",
     "remember",
+    "remove_suite",
 ]
 
 
@@ -86,8 +95,20 @@ class Linted:
 
 
 def known_suites() -> tuple[SuiteInfo, ...]:
-    """The suites that come with PIKE."""
-    return tuple(SuiteInfo(name, len(tasks.load_suite(name).entries)) for name in tasks.suites())
+    """The suites that come with PIKE, and those that the user registered."""
+    shipped = [SuiteInfo(name, len(tasks.load_suite(name).entries)) for name in tasks.suites()]
+    return (*shipped, *(SuiteInfo(suite.name, len(suite.tasks)) for suite in registered().values()))
+
+
+def add_suite(name: str, place: str) -> tuple[RegisteredSuite, ...]:
+    """Register the suites of a checkout, a folder or a data set, with the checkout's commit.
+
+    Raises:
+        UserError: the name is taken or cannot be one, or no task is at the place.
+        StoreError: the registrations cannot be written.
+    """
+    folder = Path(place).expanduser()
+    return _add(name, place, commit(folder) if folder.is_dir() else "")
 
 
 def is_suite(name: str) -> bool:

@@ -15,7 +15,7 @@ import typer
 import pike
 from pike.cli import mcp
 from pike.cli.compare import campaign, simulate, suite
-from pike.cli.look import doctor, estimate, prompts, report, strategies, tasks
+from pike.cli.look import doctor, estimate, prompts, report, strategies, suites, tasks
 from pike.cli.run import demo, evaluate, external, optimize
 from pike.cli.terminal import PlainHelp
 from pike.core.errors import BoundaryError, UserError
@@ -52,6 +52,7 @@ for command in (
     demo.demo,
 ):
     app.command(cls=PlainHelp)(command)
+app.add_typer(suites.app)
 
 
 def _show_version(wanted: bool) -> None:

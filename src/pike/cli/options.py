@@ -31,7 +31,8 @@ Llm = Annotated[
     list[str] | None,
     _model(
         "Who writes candidates: openai:MODEL, anthropic:MODEL, google:MODEL, openrouter:MODEL, "
-        "openai:MODEL@http://HOST:PORT/v1, command:PROGRAM ARGS, replay:RUN, scripted:FILE, by-hand (see pike ask), "
+        "openai:MODEL@http://HOST:PORT/v1, batch:VENDOR:MODEL (half the price, within a day), "
+        "command:PROGRAM ARGS, replay:RUN, scripted:FILE, by-hand (see pike ask), "
         "or none for recipes. Give it several times, like every option for a model, to have the search choose among "
         "several.",
         "none",

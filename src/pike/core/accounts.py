@@ -6,7 +6,7 @@ the ledger of the engine decides whether one more call may be made.
 
 from dataclasses import dataclass
 
-from pike.core.events import Asked, Event, QueryAnswered, QueryFailed, QuerySent, Resumed, RunStarted
+from pike.core.events import Asked, BatchSent, Event, QueryAnswered, QueryFailed, QuerySent, Resumed, RunStarted
 from pike.core.query import Answer
 from pike.core.settings.budget import Spend
 from pike.core.settings.config import LlmConfig
@@ -55,6 +55,7 @@ class Accounts:
         self._llm = LlmConfig()
         self._open: dict[tuple[int, int], WorstCase] = {}
         self._lost: list[WorstCase] = []
+        self._collectable: set[int] = set()
 
     @property
     def uncertain(self) -> Uncertain:
@@ -74,15 +75,20 @@ class Accounts:
             case Asked(step=step):
                 self.spend += Spend(queries=self.queries_of(step))
             case QuerySent(query=query, attempt=attempt, reserved_usd=usd, reserved_tokens=tokens):
+                if query.step_id in self._collectable:  # the same call, which waits for its batch again
+                    self._open = {key: call for key, call in self._open.items() if key[0] != query.step_id}
                 self._open[query.step_id, attempt] = WorstCase(usd, tokens)
+            case BatchSent(steps=steps, handle=handle) if handle:
+                self._collectable.update(steps)
             case QueryAnswered(step_id=step_id, attempt=attempt, answer=answer):
+                self._collectable.discard(step_id)
                 self._pay(self._open.pop((step_id, attempt), None), answer)
             case QueryFailed(step_id=step_id, attempt=attempt):
                 self._open.pop((step_id, attempt), None)
             case Resumed():
-                # Attempts are numbered anew: what a dead process had sent is lost, not in flight.
-                self._lost.extend(self._open.values())
-                self._open.clear()
+                # Attempts are numbered anew: what a dead process had sent is lost, unless a batch holds it.
+                self._lost.extend(call for key, call in self._open.items() if key[0] not in self._collectable)
+                self._open = {key: call for key, call in self._open.items() if key[0] in self._collectable}
 
     def _pay(self, worst: WorstCase | None, answer: Answer) -> None:
         tokens = answer.input_tokens + answer.output_tokens

@@ -69,6 +69,21 @@ class QuerySent:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchSent:
+    """Calls go to a vendor's batch API together: written before that, and again with the handle.
+
+    Attributes:
+        model: the model's name.
+        steps: the steps whose queries are in it.
+        handle: what a later process collects the answers with, empty before it is known; no key.
+    """
+
+    model: str
+    steps: tuple[int, ...]
+    handle: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class QueryAnswered:
     """A call returned; from here on it is paid for and never sent again."""
 
@@ -154,6 +169,7 @@ Event = (
     | Admitted
     | Asked
     | QuerySent
+    | BatchSent
     | QueryAnswered
     | QueryFailed
     | Proposed

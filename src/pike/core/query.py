@@ -61,8 +61,10 @@ class Answer:
 
     Attributes:
         model: the model that answered, as the provider names it.
+        input_tokens: prompt tokens, those that the provider had in its cache included.
         output_tokens: answer tokens, thinking included.
         thinking_tokens: the part of `output_tokens` that was thinking, 0 where not reported.
+        cached_tokens: the part of `input_tokens` that came from the provider's cache.
         usd: its cost, None where the price is unknown (never guessed as 0).
         latency_seconds: from sending to the last byte.
         parent: id of the candidate that the answer continues, empty where it does not say.
@@ -77,3 +79,4 @@ class Answer:
     usd: float | None = None
     latency_seconds: float = 0.0
     parent: str = ""
+    cached_tokens: int = 0

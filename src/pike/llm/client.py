@@ -4,6 +4,8 @@ Knows what every client offers and what a price is. Does not know any provider, 
 `complete_with_retries` does, so that every attempt passes the ledger.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -33,6 +35,14 @@ class Price:
     input_usd_per_mtok: float
     output_usd_per_mtok: float
     tiers: tuple[PriceTier, ...] = ()
+
+    def times(self, share: float) -> Price:
+        """The same rates, each times a share."""
+        tiers = tuple(
+            PriceTier(tier.above_input_tokens, share * tier.input_usd_per_mtok, share * tier.output_usd_per_mtok)
+            for tier in self.tiers
+        )
+        return Price(share * self.input_usd_per_mtok, share * self.output_usd_per_mtok, tiers)
 
     def usd(self, input_tokens: int, output_tokens: int) -> float:
         """USD for one call with these tokens."""

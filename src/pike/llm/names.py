@@ -6,7 +6,7 @@ protocol. A client is imported when it is asked for, so a run without a model ne
 
 import shlex
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
 
@@ -17,6 +17,8 @@ from pike.llm.client import Client
 
 REPLAY = "replay:"
 """How names begin that repeat a recorded run."""
+BATCH = "batch:"
+"""How names begin of models that are asked through their vendor's batch API."""
 EXTERNAL = "by-hand"
 """The name for answers from outside the process; journals hold this word."""
 _OWN_SERVER = "openai:MODEL@http://HOST:PORT/v1"
@@ -30,17 +32,20 @@ class ModelName:
         prefix: the form: a provider's prefix, `command`, `scripted`, `replay`, `by-hand` or `none`.
         target: the model, command line, file or run; empty for `none` and `by-hand`.
         url: the address of an OpenAI-compatible server, empty for a provider's own.
+        batch: whether it is asked through the vendor's batch API.
     """
 
     prefix: str
     target: str = ""
     url: str = ""
+    batch: bool = False
 
     @property
     def text(self) -> str:
         """The name in its canonical form."""
         address = f"@{self.url}" if self.url else ""
-        return f"{self.prefix}:{self.target}{address}" if self.target else self.prefix
+        way = BATCH if self.batch else ""
+        return f"{way}{self.prefix}:{self.target}{address}" if self.target else self.prefix
 
     @property
     def asks_provider(self) -> bool:
@@ -121,7 +126,8 @@ def forms() -> str:
     """Every form of a name, for messages."""
     providers = [f"{vendor.prefix}:MODEL" for vendor in vendors.VENDORS]
     own = f"{_OWN_SERVER} (any OpenAI-compatible server)"
-    return ", ".join([*providers, own, *(form.shown for form in _FORMS)])
+    batched = f"{BATCH}VENDOR:MODEL (half the price, within a day)"
+    return ", ".join([*providers, own, batched, *(form.shown for form in _FORMS)])
 
 
 def parse(name: str) -> ModelName:
@@ -131,6 +137,8 @@ def parse(name: str) -> ModelName:
         UserError: no form fits, or an address holds credentials (names are journalled).
     """
     text = name.strip()
+    if text.startswith(BATCH):
+        return _batched(parse(text.removeprefix(BATCH)))
     bare = {form.prefix for form in _FORMS if not form.target}
     if text in bare:
         return ModelName(text)
@@ -148,6 +156,13 @@ def parse(name: str) -> ModelName:
     return ModelName(prefix, model.strip(), _address(model.strip(), f"http{url}"))
 
 
+def _batched(name: ModelName) -> ModelName:
+    able = [vendor.prefix for vendor in vendors.VENDORS if vendor.batches]
+    if name.batch or name.url or name.prefix not in able:
+        raise UserError(f"'{BATCH}{name.text}' has no batch API: give {BATCH}VENDOR:MODEL of {' or '.join(able)}")
+    return replace(name, batch=True)
+
+
 def connect(name: str, config: LlmConfig) -> Client:
     """The client that speaks for `name`; nothing is sent and no key is needed until it is asked.
 
@@ -157,9 +172,11 @@ def connect(name: str, config: LlmConfig) -> Client:
     parsed = parse(name)
     for vendor in vendors.VENDORS:
         if vendor.prefix == parsed.prefix:
-            from pike.llm.provider import Endpoint, ProviderClient
+            from pike.llm.provider import BatchClient, Endpoint, ProviderClient
 
             endpoint = Endpoint.of(parsed.text, vendor, parsed.target, parsed.url, free=parsed.is_local)
+            if parsed.batch:
+                return BatchClient(replace(endpoint, batched=True), config.timeout_seconds)
             return ProviderClient(endpoint, config.timeout_seconds)
     (form,) = (form for form in _FORMS if form.prefix == parsed.prefix)
     return form.connect(parsed, config)

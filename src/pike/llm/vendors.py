@@ -43,6 +43,7 @@ class Vendor:
         headers: further headers of a probe.
         price_name: its name in genai-prices, empty where that is the prefix.
         effort_setting: the pydantic-ai setting that takes the reasoning effort.
+        batches: it has a batch API.
     """
 
     prefix: str
@@ -57,6 +58,7 @@ class Vendor:
     headers: Mapping[str, str] = field(default_factory=dict)
     price_name: str = ""
     effort_setting: str = "thinking"
+    batches: bool = False
 
 
 def chat_completions(access: Access) -> Model:
@@ -112,6 +114,7 @@ VENDORS: tuple[Vendor, ...] = (
         key_variables=("OPENAI_API_KEY",),
         probe_paths=("/models/{model}",),
         build=_openai,
+        batches=True,
     ),
     Vendor(
         prefix="anthropic",
@@ -120,6 +123,7 @@ VENDORS: tuple[Vendor, ...] = (
         key_variables=("ANTHROPIC_API_KEY",),
         probe_paths=("/v1/models/{model}",),
         build=_anthropic,
+        batches=True,
         key_header="x-api-key",
         key_scheme="",
         headers={"anthropic-version": "2023-06-01"},
@@ -131,6 +135,7 @@ VENDORS: tuple[Vendor, ...] = (
         key_variables=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
         probe_paths=("/v1beta/models/{model}",),
         build=_google,
+        batches=True,
         key_header="x-goog-api-key",
         key_scheme="",
     ),

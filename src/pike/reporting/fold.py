@@ -30,7 +30,7 @@ from pike.core.recipe_history import declined, recipe_history
 from pike.core.settings.budget import Spend
 from pike.core.step import Candidate, Role, Step
 from pike.core.verdict.evaluation import Effort, Evaluation
-from pike.reporting.summary import ReportedCandidate, RoleSpend, RunSummary, State, VerdictPoint
+from pike.reporting.summary import CallRow, ReportedCandidate, RoleSpend, RunSummary, State, VerdictPoint
 from pike.store import read
 
 
@@ -74,6 +74,7 @@ class _Fold:
     known: Spend = field(default_factory=Spend)
     paid_usd: dict[int, float] = field(default_factory=dict)
     sessions: list[tuple[float, float]] = field(default_factory=list)
+    calls: list[CallRow] = field(default_factory=list)
     roles: dict[Role, RoleSpend] = field(default_factory=dict)
     steps: dict[int, Step] = field(default_factory=dict)
     proposed: set[int] = field(default_factory=set)
@@ -166,9 +167,10 @@ class _Fold:
         match event:
             case QuerySent(query=query):
                 self.roles.setdefault(query.role, RoleSpend(query.role))
-            case QueryAnswered(step_id=step_id, answer=answer) if step_id in self.steps:
+            case QueryAnswered(step_id=step_id, attempt=attempt, answer=answer) if step_id in self.steps:
                 role = self.steps[step_id].role
                 self.roles[role] = _with_answer(self.roles.get(role, RoleSpend(role)), answer)
+                self.calls.append(_row_of(step_id, attempt, role, answer))
                 self.paid_usd[step_id] = answer.usd or 0.0
             case QueryFailed(step_id=step_id) if step_id in self.steps:
                 role = self.steps[step_id].role
@@ -194,6 +196,7 @@ class _Fold:
             unanswered_usd=self.accounts.uncertain.usd,
             held_usd=self.accounts.held_usd,
             sessions=tuple(self.sessions),
+            calls=tuple(self.calls),
             roles=tuple(self.roles[role] for role in Role if role in self.roles),
             entrants=entrants,
             points=tuple(self.points),
@@ -210,6 +213,11 @@ class _Fold:
             return self.entrants.get(self.winner) if self.winner else None
         valid = [e for e in entrants if e.verdict and e.verdict.valid]
         return max(valid, key=lambda e: e.speedup, default=None)
+
+
+def _row_of(step_id: int, attempt: int, role: Role, answer: Answer) -> CallRow:
+    tokens = answer.input_tokens, answer.cached_tokens, answer.output_tokens, answer.thinking_tokens
+    return CallRow(step_id, attempt, role, answer.model, *tokens, answer.usd)
 
 
 def _with_answer(spend: RoleSpend, answer: Answer) -> RoleSpend:

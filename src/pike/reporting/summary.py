@@ -88,6 +88,21 @@ class VerdictPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class CallRow:
+    """One answered call: what it used and cost; `usd` is None where its price is unknown."""
+
+    step: int
+    attempt: int
+    role: Role
+    model: str
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    thinking_tokens: int
+    usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class RoleSpend:
     """What the calls of one role cost: answered calls, failed attempts, tokens and money."""
 
@@ -125,6 +140,7 @@ class RunSummary:
         held_usd: the worst case of answers whose price is unknown although their model has one; a
             budget counts it.
         sessions: (begin, end) in Unix seconds of each process's part of the run.
+        calls: every answered call, in order.
         roles: spend by role, without the roles that were never called.
         entrants: every candidate in order of appearance.
         points: the valid search verdicts in order of time.
@@ -152,6 +168,7 @@ class RunSummary:
     unanswered_usd: float
     held_usd: float
     sessions: tuple[tuple[float, float], ...]
+    calls: tuple[CallRow, ...]
     roles: tuple[RoleSpend, ...]
     entrants: tuple[ReportedCandidate, ...]
     points: tuple[VerdictPoint, ...]

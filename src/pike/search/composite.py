@@ -175,12 +175,19 @@ class CompositeStrategy:
     def _what(self, sample: Sample) -> dict[str, Any]:
         """The fields of the next step of `sample`, which starts running and pays for it."""
         role = sample.asked = self._role(sample)
+        cost = 0 if role is Role.PLAN and self._options.roles.queries == 1 else 1  # its code pays for the attempt
         if sample.phase is Phase.FAILED:
-            self._left -= 1
+            self._left -= cost
         else:
-            sample.reserved -= 1
+            sample.reserved -= cost
         sample.phase = Phase.RUNNING
-        what = {"role": role, "round": sample.round, "sample": sample.index, "seed": sample.move.draw.seed}
+        what = {
+            "role": role,
+            "queries": cost,
+            "round": sample.round,
+            "sample": sample.index,
+            "seed": sample.move.draw.seed,
+        }
         what |= {"plan": sample.plan, "inspirations": self._inspirations.of_step(role, sample)}
         what["failed"] = self._inspirations.failed(sample)
         if not role.repairs:
@@ -208,6 +215,8 @@ class CompositeStrategy:
         if plan.strip():
             sample.plan, sample.phase = plan, Phase.PLANNED
         else:
+            if self._options.roles.queries == 1:  # a plan is no query: an unusable one uses the attempt all the same
+                sample.reserved = 0
             self._close(sample)
 
     def _learn_verdict(self, sample: Sample, candidate: Candidate, evaluation: Evaluation) -> None:

@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar, cast
 
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
@@ -68,12 +68,12 @@ def build(runs: Runs) -> MCPServer:
 
 
 def _with_tool_errors(call: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-    """`call`, raising a tool error in place of a `PikeError`."""
+    """`call` without nulls in its answer, raising a tool error in place of a `PikeError`."""
 
     @functools.wraps(call)
     async def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
-            return await call(*args, **kwargs)
+            return cast("T", views.without_nulls(await call(*args, **kwargs)))
         except PikeError as error:
             raise ToolError(str(error)) from error
 
@@ -142,7 +142,8 @@ class _Tools:
         """Judge a candidate: is it right, how fast is it, what is wrong with it, where does its
         time go.
 
-        Uses one query of the budget, unless the run has judged this very file before.
+        Uses one query of the budget, unless the run has judged this very file before or it does
+        not parse.
         """
         answer = replace(external.as_answer(source), parent=parent, model=author or AUTHOR, usd=usd)
         return await self._tell(ctx, run, answer, profile=True)
@@ -185,13 +186,13 @@ class _Tools:
 
     @_with_tool_errors
     async def finish_run(self, run: Run = "") -> dict[str, Any]:
-        """End a run before its budget is spent.
+        """End a run before its budget is spent; says what was found, where it lies or why not.
 
         The best candidates are measured again, and that is the result.
         """
         folder = self._runs.folder(run)
-        await self._runs.external.finish(folder)
-        return views.budget(await asyncio.to_thread(external.status, folder))
+        found = views.outcome(await self._runs.external.finish(folder))
+        return {**found, **views.budget(await asyncio.to_thread(external.status, folder))}
 
     async def _tell(
         self, ctx: Context, run: str, answer: Answer, *, step: int | None = None, profile: bool = False

@@ -4,10 +4,12 @@ Knows which facts of a run an agent needs to decide. Does not know where they co
 how they are sent (`tools`). Texts that a candidate may have written stay in fields of their own.
 """
 
+from pathlib import Path
 from typing import Any
 
 from pike.api.external import ExternalStatus, MoveReply
-from pike.api.views import ReportedCandidate, RunSummary
+from pike.api.views import ReportedCandidate, RunResult, RunSummary
+from pike.core import figures
 from pike.core.task import Task
 
 BEST = 5
@@ -69,6 +71,7 @@ def candidate(entrant: ReportedCandidate) -> dict[str, Any]:
     verdict = entrant.verdict
     return {
         **candidate_row(entrant),
+        "warning": figures.disturbance(verdict) or None,
         "source": entrant.candidate.source,
         "evaluation": verdict.flat() if verdict else None,
     }
@@ -94,11 +97,34 @@ def budget(status: ExternalStatus) -> dict[str, Any]:
     }
 
 
+def outcome(result: RunResult) -> dict[str, Any]:
+    """What a finished run found, one sentence first."""
+    return {
+        "summary": result.sentence,
+        "warning": figures.disturbance(result.evaluation) or None,
+        "improved": result.improved,
+        "speedup": result.speedup,
+        "best_file": str(result.best_path) if result.best_path else None,
+        "page": str(Path(result.folder) / "report.html"),
+        "notes": list(result.notes),
+    }
+
+
+def without_nulls(value: Any) -> Any:
+    """The same without what is not known: a reader takes a null for a fact."""
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    return [without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
 def reply(told: MoveReply) -> dict[str, Any]:
-    """What became of an answer."""
-    solution = told.solution
+    """What became of an answer, one sentence first."""
+    solution, result = told.solution, told.status.result
     new_best = solution is not None and solution == told.status.best
     return {
+        "summary": told.sentence,
+        "warning": figures.disturbance(solution.evaluation if solution else None) or None,
+        "result": outcome(result) if result.finished else None,
         "candidate": solution.candidate.id if solution else None,
         "parent": solution.candidate.parent if solution else None,
         "known": told.known,

@@ -19,8 +19,8 @@ def resolve(text: str, *, folder: Path | None = None) -> Task:
 
     Args:
         text: a KernelBench-format file, `SUITE/ID`, or `package.module:callable`. The first two may
-            end with `:small` for the small variant. SUITE is a shipped suite, a folder, or
-            `hf:OWNER/NAME[/SPLIT]`.
+            end with `:small` for the small variant. SUITE is a shipped or registered suite,
+            a folder, or `hf:OWNER/NAME[/SPLIT]`.
         folder: where the module of a `package.module:callable` is kept; the user's cache by
             default.
 

@@ -40,7 +40,8 @@ Contenders = Annotated[
         metavar="NAME,...",
         help="recipes, a strategy (see pike strategies), eager, cuda-graph, compile, compile:reduce-overhead, "
         "compile:max-autotune, compile:max-autotune-no-cudagraphs, tensorrt, published:FOLDER with one solution for "
-        "each task, winners:FILE (what searches over recipes found, measured again), or a table's name in --config.",
+        "each task, winners:FILE (what searches over recipes found, measured again), run:FOLDER (what finished runs "
+        "there found, measured again), or a table's name in --config.",
         show_default="recipes and all baselines that are distinct on the device",
     ),
 ]

@@ -35,8 +35,8 @@ Suite = Annotated[
     str | None,
     typer.Argument(
         metavar="SUITE|TASK",
-        help="A suite: a shipped one, a folder of files, a checkout of KernelBench, or hf:OWNER/NAME[/SPLIT]; with "
-        ":small after it, its small variants. Or one task.",
+        help="A suite: a shipped or registered one, a folder of files, a checkout of KernelBench, or "
+        "hf:OWNER/NAME[/SPLIT]; with :small after it, its small variants. Or one task.",
         show_default=False,
     ),
 ]
@@ -138,7 +138,7 @@ def lint_table(report: LintReport) -> Table:
 
 
 def suites_table(suites: Iterable[SuiteInfo]) -> Table:
-    """The suites that come with PIKE."""
+    """Suites by name."""
     table = Table()
     table.add_column("suite")
     table.add_column("tasks", justify="right")

@@ -161,8 +161,7 @@ def _read(answer: str) -> Answer:
 def _show(terminal: Terminal, reply: MoveReply) -> None:
     verdict = reply.solution.evaluation if reply.solution else None
     if reply.solution is not None and verdict is not None:
-        again = ", as judged before: nothing was judged and no query was used" if reply.known else ""
-        terminal.show(Text(f"{reply.solution.candidate.id}{again}", style="bold"))
+        terminal.show(Text(reply.sentence, style="bold"))
         show_verdict(terminal, verdict)
     elif reply.ideas:
         terminal.show(Text(f"{figures.plural(len(reply.ideas), 'idea')} taken."))

@@ -31,8 +31,9 @@ class CampaignConfig:
         tasks: tasks as for a run (a file, `SUITE/ID`, `package.module:callable`), or names of
             suites.
         contenders: names of strategies (also `[strategies.NAME]`) and baselines, `recipes`,
-            `published:FOLDER` or `winners:PATH`. A table has such a name as `base`, its own `name`,
-            `llm`, `prompts` (a folder) and `precision`, and the options that differ from its base.
+            `published:FOLDER`, `winners:PATH` or `run:FOLDER`. A table has such a name as `base`,
+            its own `name`, `llm`, `prompts` (a folder) and `precision`, and the options that differ
+            from its base.
         repeats: runs of each strategy on each task; each repeat has its own seed.
         precision: the declared arithmetic, one or several; empty for that of `[evaluate]`.
         concurrency: cells open at once, which bounds the memory; `engine.concurrency` is the steps

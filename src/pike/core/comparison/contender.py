@@ -25,7 +25,7 @@ class ContenderKind(StrEnum):
     PUBLISHED = "published"
     """Read from a folder of published solutions."""
     RUN = "run"
-    """Found by a search strategy with language models."""
+    """Found by a search strategy with language models, now or in runs that are over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class Contender:
     Attributes:
         name: short and unique, for example `compile:max-autotune`, `recipes` or `pike-b`.
         kind: where its candidates come from.
-        source: for published solutions, their folder; for recipes, the histories whose winners are
-            measured again.
+        source: for published solutions, their folder; for recipes and runs, the histories or runs
+            whose winners are measured again.
         strategy: how it searches; None where nothing is searched.
         llm: settings of `[llm]` that differ from those of the other contenders: models, reasoning
             effort.
@@ -58,6 +58,11 @@ class Contender:
         return self.strategy is not None
 
     @property
+    def searches_with_models(self) -> bool:
+        """Whether it searches with language models; recipes search without."""
+        return self.kind is ContenderKind.RUN and self.searches
+
+    @property
     def measures_winners(self) -> bool:
         """Whether it measures again what earlier searches over recipes found."""
         return self.kind is ContenderKind.RECIPES and bool(self.source)
@@ -65,7 +70,7 @@ class Contender:
     @property
     def recorded(self) -> Contender:
         """The contender as results hold it: without paths and options of a search over recipes."""
-        if self.kind is ContenderKind.RUN:
+        if self.searches_with_models:
             return self
         return Contender(self.name, self.kind)
 

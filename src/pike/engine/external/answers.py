@@ -10,6 +10,7 @@ from pathlib import Path
 from pike.core.errors import UserError
 from pike.core.query import Answer
 from pike.core.step import ORIGINAL, Solution, Step
+from pike.core.text.parsing import parse
 from pike.engine.run.external_answers import waiting
 from pike.engine.state.run_state import RunState
 from pike.search import FREE_FORM
@@ -80,6 +81,26 @@ def check(answer: Answer, state: RunState) -> None:
     if answer.parent not in ("", ORIGINAL, *state.solutions):
         known = ", ".join([ORIGINAL, *list(state.solutions)[-8:]])
         raise UserError(f"There is no candidate '{answer.parent}' in this run to continue; the latest are {known}")
+
+
+def require_syntax(answer: Answer, state: RunState) -> None:
+    """Refuse a file that does not parse, where answers are files and nobody else repairs them.
+
+    Raises:
+        UserError: with the line; nothing was judged and no query was used.
+    """
+    if state.config.strategy.preset != FREE_FORM:
+        return
+    from pike.agents import extract
+
+    found = extract(answer.text)
+    try:
+        parse("" if found.refused else found.source)
+    except SyntaxError as error:
+        raise UserError(
+            f"The file does not parse, so it was not judged and no query was used: line {error.lineno}: {error.msg}; "
+            "mend it and send it again"
+        ) from None
 
 
 def _is_text(text: str) -> bool:

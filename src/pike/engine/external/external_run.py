@@ -18,7 +18,7 @@ from pike.core.events import RunStarted
 from pike.core.query import Answer
 from pike.core.step import Role, Step
 from pike.engine.executors import LentExecutor, executor_of
-from pike.engine.external.answers import answered_step, check, known_solution, taken_by, waiting_step
+from pike.engine.external.answers import answered_step, check, known_solution, require_syntax, taken_by, waiting_step
 from pike.engine.external.status import (
     ExternalStatus,
     MoveReply,
@@ -134,6 +134,8 @@ async def tell(
     state = _open_run(folder)
     check(answer, state)
     taken = taken_by(state, answer, step)
+    if taken is None:
+        require_syntax(answer, state)
     external = (
         ExternalAnswers(taken={taken})
         if taken is not None

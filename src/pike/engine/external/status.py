@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pike.core import figures
 from pike.core.events import JournalEntry, Told
 from pike.core.settings.budget import Budget, Spend
 from pike.core.step import Solution, Step
+from pike.core.verdict.evaluation import Status
 from pike.engine.output.result import RunResult, result_of
 from pike.engine.run.external_answers import waiting
 from pike.engine.state.run_state import RunState
@@ -77,6 +79,24 @@ class MoveReply:
     failure: str
     known: bool
     status: ExternalStatus
+
+    @property
+    def sentence(self) -> str:
+        """What became of the answer, without any text that a candidate may have written."""
+        status, solution = self.status, self.solution
+        left = f"; {status.left} of {figures.plural(status.budget.queries, 'query')} left"
+        if solution is None:
+            brought = f"{figures.plural(len(self.ideas), 'idea')} taken" if self.ideas else "The plan was taken"
+            return f"{brought if self.ideas or self.text else 'The answer brought nothing'}{left}."
+        verdict, id_ = solution.evaluation, solution.candidate.id
+        again = " (judged before, so no query was used)" if self.known else ""
+        if verdict.timing is None or not verdict.valid:
+            refused = "could not be judged" if verdict.status is Status.INFRA_ERROR else "was refused"
+            return f"{id_} {refused} with {verdict.status.value}{again}{left}."
+        timing, best = verdict.timing, ", the best so far" if solution == status.best else ""
+        times = f"{figures.times(timing.speedup)} ({figures.interval(timing.speedup_ci95)}) as fast as the original"
+        took = f"{figures.ms(timing.candidate_ms)} instead of {figures.ms(timing.reference_ms)}"
+        return f"{id_} is right and {times}, {took}{best}{again}{left}."
 
 
 def status_of(state: RunState, folder: Path) -> ExternalStatus:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pike.core import figures
 from pike.core.accounts import Uncertain
 from pike.core.codec import encode
 from pike.core.device import DeviceFacts
@@ -113,6 +114,21 @@ class RunResult:
     def best_path(self) -> Path | None:
         """The winning file, None where the original stays."""
         return Path(self.folder) / BEST if self.improved else None
+
+    @property
+    def sentence(self) -> str:
+        """What a finished run found, where it lies, or why the original stays."""
+        timing = self.evaluation.timing if self.evaluation else None
+        if self.best is None or timing is None:
+            tried = figures.plural(self.candidates, "candidate")
+            return f"The original stays: of {tried} none passed the judge to the end."
+        measured = f"{figures.times(timing.speedup)} (95 % interval {figures.interval(timing.speedup_ci95)})"
+        if self.improved:
+            return f"{self.best.id} is {measured} as fast as the original, measured again; it lies in {self.best_path}."
+        return (
+            f"The original stays: the fastest right candidate, {self.best.id}, measured {measured}, which is no "
+            "gain beyond the measurement's uncertainty."
+        )
 
     @property
     def resume_command(self) -> str:

@@ -26,6 +26,7 @@ from pike.llm.client import Client
 from pike.llm.command import CommandClient
 from pike.llm.confinement import Confinement
 from pike.llm.given import ReplayClient
+from pike.llm.provider.batch import BatchClient
 from pike.store.schema import FILE_NAME
 
 Connect = Callable[[str, LlmConfig], Client]
@@ -74,6 +75,9 @@ class Agents:
 
     def by_role(self, state: RunState, ledger: Ledger, recipes: Agent | None) -> dict[Role, Agent]:
         """The agent of each role."""
+        for client in self.clients.values():
+            if isinstance(client, BatchClient):
+                client.go_on(ledger.sent_together, state.batches)
         unasked: Agent | None = RecordedAgent(self.recording) if self.recording else recipes
         askers = {
             role: self._asker(several, state, ledger) for role, several in self.names.items() if several != (NONE,)

@@ -260,7 +260,7 @@ class Search:
 
 def _is_free(step: Step) -> bool:
     """Whether a step writes a candidate and costs no query."""
-    return step.queries == 0 and step.role is not Role.BRAINSTORM
+    return step.queries == 0 and step.role not in (Role.BRAINSTORM, Role.PLAN)
 
 
 def _doing(step: Step) -> str:

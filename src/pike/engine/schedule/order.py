@@ -63,7 +63,7 @@ def expected_seconds(cell: Cell, candidates: int, alone: float = SEARCH_SECONDS)
         alone: seconds in which a fixed candidate is timed.
     """
     contender = cell.contender
-    if contender.kind is ContenderKind.RUN:
+    if contender.searches_with_models:
         return 0.0
     if contender.searches:
         return TASK_SECONDS + candidates * CANDIDATE_SECONDS + FINAL_SECONDS

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pike.core.comparison.campaign import CampaignPlan
-from pike.core.comparison.contender import ContenderKind
 from pike.engine.schedule.turns import CellProgress
 from pike.reporting.campaign import CellState
 from pike.reporting.standings import clamped_geomean
@@ -81,7 +80,7 @@ def snapshot(
     """The campaign as it stands."""
     for one in cells:
         one.look()
-    own = plan.run.budget.queries * sum(one.cell.contender.kind is ContenderKind.RUN for one in cells)
+    own = plan.run.budget.queries * sum(one.cell.contender.searches_with_models for one in cells)
     limit = plan.campaign.queries
     return CampaignProgress(
         rows=tuple(_row(name, cells) for name in plan.columns()),

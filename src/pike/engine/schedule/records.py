@@ -76,9 +76,9 @@ def known_result(blank: Result, results: Sequence[Result]) -> Result | None:
 
 def of_candidate(blank: Result, candidate: FixedCandidate, evaluation: Evaluation, seconds: float) -> Result:
     """The result of a candidate that was judged; `blank` is its record."""
-    # A composition of recipes that is no faster gives way to the original; a failure of the judge says nothing.
+    # A search's winner that is no faster gives way to the original; a failure of the judge says nothing.
     faster = evaluation.timing is not None and evaluation.timing.faster
-    won = blank.contender.kind is ContenderKind.RECIPES
+    won = blank.contender.kind in (ContenderKind.RECIPES, ContenderKind.RUN)
     return replace(
         dated(blank),
         evaluation=trimmed(evaluation),

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from pike.core.accounts import Accounts, WorstCase
 from pike.core.errors import PikeError, UserError
-from pike.core.events import QueryAnswered, QueryFailed, QuerySent
+from pike.core.events import BatchSent, QueryAnswered, QueryFailed, QuerySent
 from pike.core.query import Answer, Query
 from pike.core.settings.budget import Budget
 from pike.llm.client import Client
@@ -130,6 +130,10 @@ class Ledger:
         """Write the failure and release the reservation."""
         await self._keep(QueryFailed(query.step_id, attempt, str(error), bool(getattr(error, "transient", False))))
         await self._release(query, attempt)
+
+    async def sent_together(self, batch: BatchSent) -> None:
+        """Write that calls go out, or went out, in one batch."""
+        await self._keep(batch)
 
     async def _release(self, query: Query, attempt: int) -> None:
         async with self._settled:

@@ -14,6 +14,7 @@ from pike.core.device import DeviceFacts
 from pike.core.events import (
     Admitted,
     Asked,
+    BatchSent,
     Compared,
     Event,
     Finished,
@@ -65,6 +66,7 @@ class RunState:
         costs_queries: a step so far was counted against the budget of queries.
         latest_round: the highest search round begun, -1 before the first.
         answers: paid answers, by step id.
+        batches: handles of the batches that hold unanswered steps, by step id.
         accounts: the totals.
         known: candidates in order of their verdicts.
         reference_ms: the original model's time in the first valid verdict, before it in the
@@ -84,6 +86,7 @@ class RunState:
         self.costs_queries = False
         self.latest_round = -1
         self.answers: dict[int, Answer] = {}
+        self.batches: dict[int, str] = {}
         self.accounts = Accounts()
         self.known: list[Candidate] = []
         self.reference_ms: float | None = None
@@ -120,6 +123,9 @@ class RunState:
                 self.steps[step.id] = StepState(step, len(self.known), self.reference_ms)
             case QueryAnswered(step_id=step_id, answer=answer):
                 self.answers[step_id] = answer
+                self.batches.pop(step_id, None)
+            case BatchSent(steps=steps, handle=handle) if handle:
+                self.batches |= dict.fromkeys(steps, handle)
             case Proposed(step_id=step_id, candidate=candidate):
                 self.steps[step_id].candidate = candidate
                 self._candidates[candidate.id] = candidate

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
+from pike.llm.fake_server.batches import FakeBatches
 from pike.llm.fake_server.wire import Dialect, FakeReply, Fault, answer_body, chat_stream, dialect_of, error_body
 
 
@@ -29,6 +30,8 @@ class RecordedRequest:
     path: str
     headers: Mapping[str, str]
     body: Mapping[str, Any]
+    raw: bytes = b""
+    method: str = "POST"
 
     @property
     def model(self) -> str:
@@ -49,6 +52,9 @@ class FakeServer:
         models: what the model pages list; anything else is unknown there.
         keys: accepted keys for the model pages; None accepts all.
         slots: the most answers that are made at once; further requests wait in silence.
+
+    Attributes:
+        batches: the vendors' batch APIs; each call in a batch takes a reply as one alone would.
     """
 
     def __init__(
@@ -67,6 +73,7 @@ class FakeServer:
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._requests: list[RecordedRequest] = []
+        self.batches = FakeBatches(self._reply_to)
         self._in_flight = self._most_in_flight = 0
         self._server = _Server(self)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
@@ -107,6 +114,10 @@ class FakeServer:
         self.close()
 
     def _serve(self, handler: _Handler, request: RecordedRequest) -> None:
+        page = self.batches.answer(request.method, request.path, request.headers, request.body, request.raw, self.root)
+        if page is not None:
+            handler.send(page.status, page.text, page.headers)
+            return
         dialect = dialect_of(request.path)
         if dialect is Dialect.MODELS:
             self._serve_models(handler, request)
@@ -124,6 +135,14 @@ class FakeServer:
         finally:
             with self._lock:
                 self._in_flight -= 1
+
+    def _reply_to(self, path: str, headers: Mapping[str, str], body: Mapping[str, Any]) -> FakeReply:
+        """The reply to one call of a batch, which is recorded as if it had come alone."""
+        request = RecordedRequest(path, headers, body)
+        with self._lock:
+            self._requests.append(request)
+            reply = self._replies.pop(0) if self._replies else self._default
+        return reply if isinstance(reply, FakeReply) else reply(request)
 
     def _play(self, handler: _Handler, request: RecordedRequest, dialect: Dialect, reply: FakeReply) -> None:
         if reply.fault is Fault.HANG:
@@ -198,13 +217,17 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._receive({})
 
+    def do_DELETE(self) -> None:
+        self._receive({})
+
     def do_POST(self) -> None:
         size = int(self.headers.get("content-length") or 0)
+        raw = self.rfile.read(size)
         try:
-            body = json.loads(self.rfile.read(size) or b"{}")
+            body = json.loads(raw or b"{}")
         except ValueError:
             body = {}
-        self._receive(body if isinstance(body, dict) else {})
+        self._receive(body if isinstance(body, dict) else {}, raw)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Requests are recorded, not printed."""
@@ -244,7 +267,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.connection.shutdown(socket.SHUT_RD)
         self.connection.close()
 
-    def _receive(self, body: Mapping[str, Any]) -> None:
+    def _receive(self, body: Mapping[str, Any], raw: bytes = b"") -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
         owner = cast(_Server, self.server).owner
-        owner._serve(self, RecordedRequest(self.path.partition("?")[0], headers, body))
+        owner._serve(self, RecordedRequest(self.path.partition("?")[0], headers, body, raw, self.command))

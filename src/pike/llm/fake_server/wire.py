@@ -54,6 +54,7 @@ class FakeReply:
         status: HTTP status; from 400 an error body is sent.
         finish: `stop`, `length` or `refused`.
         output_tokens: reported answer tokens, thinking included.
+        cached_tokens: the part of `input_tokens` that came from a cache.
         usd: the price that OpenRouter reports.
         code: the provider's error code, for example `context_length_exceeded`.
         message: the provider's error message; `{key}` is replaced by the key that was sent.
@@ -68,6 +69,7 @@ class FakeReply:
     input_tokens: int = 11
     output_tokens: int = 7
     thinking_tokens: int = 0
+    cached_tokens: int = 0
     usd: float | None = None
     code: str = ""
     message: str = "the server says no"
@@ -119,6 +121,7 @@ def _chat(reply: FakeReply, model: str) -> dict[str, Any]:
         "prompt_tokens": reply.input_tokens,
         "completion_tokens": reply.output_tokens,
         "total_tokens": reply.input_tokens + reply.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": reply.cached_tokens},
         "completion_tokens_details": {"reasoning_tokens": reply.thinking_tokens},
     }
     if reply.usd is not None:
@@ -173,7 +176,7 @@ def _responses(reply: FakeReply, model: str) -> dict[str, Any]:
         "tools": [],
         "usage": {
             "input_tokens": reply.input_tokens,
-            "input_tokens_details": {"cached_tokens": 0},
+            "input_tokens_details": {"cached_tokens": reply.cached_tokens},
             "output_tokens": reply.output_tokens,
             "output_tokens_details": {"reasoning_tokens": reply.thinking_tokens},
             "total_tokens": reply.input_tokens + reply.output_tokens,
@@ -190,7 +193,12 @@ def _anthropic(reply: FakeReply, model: str) -> dict[str, Any]:
         "content": [{"type": "text", "text": reply.text}],
         "stop_reason": {"length": "max_tokens", "refused": "refusal"}.get(reply.finish, "end_turn"),
         "stop_sequence": None,
-        "usage": {"input_tokens": reply.input_tokens, "output_tokens": reply.output_tokens},
+        "usage": {
+            "input_tokens": reply.input_tokens - reply.cached_tokens,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": reply.cached_tokens,
+            "output_tokens": reply.output_tokens,
+        },
     }
 
 
@@ -206,6 +214,7 @@ def _google(reply: FakeReply, model: str) -> dict[str, Any]:
         "modelVersion": model,
         "usageMetadata": {
             "promptTokenCount": reply.input_tokens,
+            "cachedContentTokenCount": reply.cached_tokens,
             "candidatesTokenCount": reply.output_tokens - reply.thinking_tokens,
             "thoughtsTokenCount": reply.thinking_tokens,
             "totalTokenCount": reply.input_tokens + reply.output_tokens,

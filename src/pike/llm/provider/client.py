@@ -113,7 +113,7 @@ class ProviderClient:
         message = ModelRequest(parts=[SystemPromptPart(query.system), UserPromptPart(query.prompt)])
         settings = self._adaptation.settings(query, self._timeout_seconds)
         try:
-            return await self._response(model, message, settings, call)
+            return await self._response(model, query, message, settings, call)
         except ModelHTTPError as error:
             learnt = self._adaptation.learn(settings, error.status_code, str(error.body or ""))
             if learnt:
@@ -127,7 +127,7 @@ class ProviderClient:
             return failures.from_exception(self._endpoint, error)
 
     async def _response(
-        self, model: Model, message: ModelRequest, settings: ModelSettings, call: Call | None
+        self, model: Model, query: Query, message: ModelRequest, settings: ModelSettings, call: Call | None
     ) -> ModelResponse:
         from pydantic_ai.direct import model_request, model_request_stream
 
@@ -161,6 +161,7 @@ def _answer(endpoint: Endpoint, query: Query, response: ModelResponse, latency_s
         input_tokens=usage.input_tokens if measured else approximate_tokens(query.system + query.prompt),
         output_tokens=usage.output_tokens if measured else approximate_tokens(text),
         thinking_tokens=usage.output_reasoning_tokens,
+        cached_tokens=usage.cache_read_tokens,
         usd=prices.response_usd(endpoint, response) if measured else None,
         latency_seconds=latency_seconds,
     )

@@ -32,6 +32,7 @@ class Endpoint:
         own_server: an OpenAI-compatible server of the user, which needs no key and has no list
             price.
         free: it charges nothing, because it is this machine's or in a private network.
+        batched: it is asked through the batch API, at half its price.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Endpoint:
     base_url: str
     own_server: bool = False
     free: bool = False
+    batched: bool = False
 
     @classmethod
     def of(cls, name: str, vendor: Vendor, model: str, url: str = "", free: bool = False) -> Endpoint:

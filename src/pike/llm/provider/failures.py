@@ -13,9 +13,11 @@ TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
 
 
 def from_exception(endpoint: Endpoint, error: Exception) -> PikeError:
-    """The error for an exception of pydantic-ai."""
+    """The error for an exception of pydantic-ai; one of ours stays."""
     from pydantic_ai import exceptions as raised
 
+    if isinstance(error, PikeError):
+        return error
     if isinstance(error, raised.ModelQuotaExceededError):
         return no_credit(endpoint)
     if isinstance(error, raised.ModelAuthenticationError):

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
 
 
+BATCH_SHARE = 0.5
+"""What a call in a batch costs, as a share of its price alone: the same with every vendor."""
+
+
 def list_price(endpoint: Endpoint) -> Price | None:
     """The price of an endpoint's model today, None where it is unknown.
 
@@ -27,7 +31,8 @@ def list_price(endpoint: Endpoint) -> Price | None:
         return Price(0.0, 0.0)
     if endpoint.own_server:
         return _listed(endpoint.model, None, endpoint.base_url)
-    return _listed(endpoint.model, endpoint.vendor.price_name or endpoint.vendor.prefix, None)
+    listed = _listed(endpoint.model, endpoint.vendor.price_name or endpoint.vendor.prefix, None)
+    return listed.times(BATCH_SHARE) if listed and endpoint.batched else listed
 
 
 def response_usd(endpoint: Endpoint, response: ModelResponse) -> float | None:

@@ -91,13 +91,20 @@ class PlanCode:
     Attributes:
         plan_temperature: sampling temperature of the planning agent.
         code_temperature: sampling temperature of the coding agent.
+        count_attempts: a plan costs no query, so that the budget counts attempts as STARK does; an
+            unusable plan still uses its attempt.
     """
 
     kind: ClassVar[str] = "plan-code"
-    queries: ClassVar[int] = 2
 
     plan_temperature: float = 0.8
     code_temperature: float = 0.1
+    count_attempts: bool = False
+
+    @property
+    def queries(self) -> int:
+        """The queries of a sample before its repairs."""
+        return 1 if self.count_attempts else 2
 
     def __post_init__(self) -> None:
         between_0_and("strategy.roles", self, plan_temperature=2.0, code_temperature=2.0)

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from pike.core.errors import UserError
 from pike.core.settings.merging import nearest
 from pike.tasks import variants
-from pike.tasks.loaders import folder, huggingface, kernelbench, shipped
+from pike.tasks.loaders import folder, huggingface, kernelbench, registered, shipped
 from pike.tasks.suite import Suite
 
 Loader = Callable[[str], Suite | None]
 """Turns a name into a suite, None for another form; raises `UserError` for a bad place."""
 
-LOADERS: tuple[Loader, ...] = (shipped.load, huggingface.load, kernelbench.load, folder.load)
+LOADERS: tuple[Loader, ...] = (shipped.load, registered.load, huggingface.load, kernelbench.load, folder.load)
 
 
 def suite_of(name: str) -> Suite | None:
@@ -29,14 +29,16 @@ def load_suite(name: str) -> Suite:
     """The suite called `name`.
 
     Args:
-        name: a shipped suite, a folder, or `hf:OWNER/NAME[/SPLIT]`; with `:small` for small
-            variants.
+        name: a shipped or registered suite, a folder, or `hf:OWNER/NAME[/SPLIT]`; with `:small` for
+            small variants.
 
     Raises:
         UserError: there is no such suite, or no task in it can be listed.
     """
     found = suite_of(name)
     if found is None:
-        hint = nearest(variants.split(name)[0], shipped.names())
-        raise UserError(f"There is no suite '{name}': give a shipped one, a folder, or hf:OWNER/NAME{hint}")
+        hint = nearest(variants.split(name)[0], {*shipped.names(), *registered.registered()})
+        raise UserError(
+            f"There is no suite '{name}': give a shipped or registered one, a folder, or hf:OWNER/NAME{hint}"
+        )
     return found

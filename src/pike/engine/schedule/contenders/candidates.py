@@ -1,6 +1,6 @@
 """The candidate of a contender that does not search.
 
-Knows baselines, published solutions and earlier winners. Does not know how one is judged.
+Knows baselines, published solutions and the winners of earlier searches and runs. Does not know how one is judged.
 """
 
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from pike.core.errors import UserError
 from pike.core.task import Task
 from pike.core.verdict.evaluation import Evaluation, Precision
 from pike.engine.schedule.contenders.histories import Histories
+from pike.engine.schedule.contenders.run_winners import RunWinners
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class FixedCandidate:
     Attributes:
         source: the file; empty if there is none.
         missing: why there is none; empty if there is one or the original stays.
-        recipes: its composition, if it is the winner of a search over recipes.
+        recipes: its composition, if recipes wrote it.
         tried: how many candidates that search judged.
     """
 
@@ -54,6 +55,8 @@ def candidate_of(contender: Contender, task: Task, precision: Precision, winners
             return FixedCandidate(*PublishedFolder(Path(contender.source)).read(task))
         case ContenderKind.RECIPES:
             return _winner(winners, task, precision)
+        case ContenderKind.RUN:
+            return _winner_of_runs(RunWinners(Path(contender.source)), task, precision)
         case _:
             baseline = baseline_named(contender.source)
             if baseline is None:
@@ -72,3 +75,11 @@ def _winner(winners: Histories, task: Task, precision: Precision) -> FixedCandid
     if history is None:
         return FixedCandidate("", "no earlier search over recipes was on this task at this precision")
     return FixedCandidate(history.best, "", history.fastest, len(history.tried))
+
+
+def _winner_of_runs(runs: RunWinners, task: Task, precision: Precision) -> FixedCandidate:
+    found = runs.winner(task, precision)
+    if found is None:
+        return FixedCandidate("", "no finished run was on this task at this precision")
+    won = found.best if found.improved else None
+    return FixedCandidate(won.source if won else "", "", won.recipes if won else (), found.candidates)

@@ -18,12 +18,15 @@ from pike.core.settings.merging import nearest
 from pike.core.verdict.evaluation import Precision
 from pike.engine.run.configuration import prompt_folder
 from pike.engine.schedule.contenders.histories import Histories
+from pike.engine.schedule.contenders.run_winners import RunWinners
 
 RECIPES = "recipes"
 _OWN = ("base", "name", "llm", "prompts", "precision")
 WINNERS = "winners:"
 """What the name of a contender begins with whose candidates earlier searches over recipes found; a
 path follows."""
+RUN = "run:"
+"""What the name of a contender begins with whose candidates finished runs found; a folder follows."""
 
 
 def contenders_named(given: Sequence[Any], strategies: Mapping[str, Any]) -> tuple[Contender, ...]:
@@ -79,6 +82,9 @@ def _fixed(base: str, name: str) -> Contender | None:
         path = Path(base.removeprefix(WINNERS)).expanduser().resolve()
         Histories.read([path])
         return Contender(name or RECIPES, ContenderKind.RECIPES, str(path))
+    if base.startswith(RUN):
+        runs = RunWinners(Path(base.removeprefix(RUN)).expanduser().resolve())
+        return Contender(name or f"{RUN}{runs.folder.name}", ContenderKind.RUN, str(runs.folder))
     if baseline_named(base) is not None:
         return Contender(name or base, ContenderKind.BASELINE, base)
     return None
