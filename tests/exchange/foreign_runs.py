@@ -86,7 +86,7 @@ def checkpoint(folder: Path) -> Path:
             "id": "copy",
             "code": candidate("child"),
             "parent_id": "child",
-            "iteration_found": 1,
+            "iteration_found": 0,
             "timestamp": 111.0,
             "metrics": {"combined_score": 0.5, "runtime": 2.0},
             "metadata": {"migrant": True},

@@ -93,21 +93,17 @@ def _run(checkpoint: Path) -> ForeignRun:
 
 def _candidates(programs: list[dict[str, Any]], root: dict[str, Any]) -> Iterator[ForeignCandidate]:
     """All programs but the original and the copies that migration made."""
-    names = {str(root["id"]): ORIGINAL}
-    code = {ORIGINAL: root["code"]}
+    names = _names({str(one["id"]): one for one in programs}, root)
     for one in programs:
-        key, parent = str(one["id"]), names.get(str(one.get("parent_id") or ""), "")
-        same = parent if parent and code[parent] == one["code"] else ORIGINAL if one["code"] == root["code"] else ""
-        names[key] = same or key
-        if same:
+        key = str(one["id"])
+        if names[key] != key:
             continue
-        code[key] = one["code"]
         system, prompt, answer = _dialogue(one)
         yield ForeignCandidate(
             key=key,
             source=without_markers(one["code"]),
             verdict=verdict_of(one.get("metrics")),
-            parent=parent,
+            parent=names.get(str(one.get("parent_id")), ""),
             sample=int(number(one.get("iteration_found")) or 0),
             note=_note(one),
             system=system,
@@ -115,6 +111,23 @@ def _candidates(programs: list[dict[str, Any]], root: dict[str, Any]) -> Iterato
             answer=answer,
             at_seconds=number(one.get("timestamp")) or None,
         )
+
+
+def _names(by_id: dict[str, dict[str, Any]], root: dict[str, Any]) -> dict[str, str]:
+    """The program that each program is: itself, what it is a copy of, or the original.
+
+    A copy has the code of its parent, and may be listed before it.
+    """
+    names = {}
+    for key, one in by_id.items():
+        name, seen = key, {key}
+        while (parent := str(one.get("parent_id"))) in by_id and by_id[parent]["code"] == one["code"]:
+            if parent in seen:
+                break
+            name, one = parent, by_id[parent]
+            seen.add(parent)
+        names[key] = ORIGINAL if one["code"] == root["code"] else name
+    return names
 
 
 def verdict_of(metrics: Any) -> ForeignVerdict:
