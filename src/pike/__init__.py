@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from pike.api.external import ask, finish, tell
     from pike.api.judging import doctor, evaluate, lint, self_test
     from pike.api.options import ConfigSource, ModelNames, Options
-    from pike.api.outputs import export, load, report
+    from pike.api.outputs import export, import_runs, load, report
     from pike.api.runs import Optimized, estimate, optimize, resume
     from pike.api.suite import ResultsTable, Survey, baseline, suite
     from pike.api.targets import ExampleInputs, Inputs, Target
     from pike.api.views import (
         Check,
-        Checkpoint,
         Estimate,
+        Exported,
         ExternalStatus,
         MoveReply,
         Observer,
@@ -45,13 +45,13 @@ __all__ = [
     "BoundaryError",
     "Campaign",
     "Check",
-    "Checkpoint",
     "ConfigSource",
     "DropIn",
     "Effort",
     "Estimate",
     "Evaluation",
     "ExampleInputs",
+    "Exported",
     "ExternalStatus",
     "InfraError",
     "Inputs",
@@ -85,6 +85,7 @@ __all__ = [
     "evaluate",
     "export",
     "finish",
+    "import_runs",
     "lint",
     "load",
     "optimize",
@@ -101,11 +102,11 @@ _HOMES = {
     "pike.api.external": "ask finish tell",
     "pike.api.judging": "doctor evaluate lint self_test",
     "pike.api.options": "ConfigSource ModelNames Options",
-    "pike.api.outputs": "export load report",
+    "pike.api.outputs": "export import_runs load report",
     "pike.api.runs": "Optimized estimate optimize resume",
     "pike.api.suite": "ResultsTable Survey baseline suite",
     "pike.api.targets": "ExampleInputs Inputs Target",
-    "pike.api.views": "Check Checkpoint Estimate ExternalStatus MoveReply Observer Progress Question RunResult "
+    "pike.api.views": "Check Estimate Exported ExternalStatus MoveReply Observer Progress Question RunResult "
     "SelfTestResult",
     "pike.core.errors": "BoundaryError InfraError PikeError ProviderError StoreError UserError",
     "pike.core.query": "Answer",

@@ -15,7 +15,20 @@ import pike
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "api.md"
 VERBS = [name for name in pike.__all__ if inspect.isfunction(getattr(pike, name))]
-ORDER = ["optimize", "resume", "evaluate", "lint", "report", "load", "export", "estimate", "ask", "tell", "finish"]
+ORDER = [
+    "optimize",
+    "resume",
+    "evaluate",
+    "lint",
+    "report",
+    "load",
+    "export",
+    "import_runs",
+    "estimate",
+    "ask",
+    "tell",
+    "finish",
+]
 """Verbs whose examples use what an earlier one left; the others come after them."""
 
 
@@ -53,7 +66,7 @@ def test_a_docstring_names_every_argument_and_has_an_example(name: str) -> None:
 
 def test_the_options_are_those_of_optimize() -> None:
     taken = set(inspect.signature(pike.optimize).parameters)
-    own = {"target", "example_inputs", "out", "observer", "progress", "dynamic_batch"}
+    own = {"target", "example_inputs", "out", "track", "observer", "progress", "dynamic_batch"}
     assert taken - set(pike.Options.__annotations__) == own
     assert set(pike.Options.__annotations__) <= taken
 

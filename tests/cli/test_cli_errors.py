@@ -50,8 +50,10 @@ def task(tmp_path: Path) -> str:
         (["optimize", "x.py", "--config", "nowhere.toml"], "nowhere.toml"),
         (["resume", "nowhere"], "nowhere"),
         (["report", "nowhere"], "nowhere"),
-        (["export", "nowhere"], "--openevolve"),
-        (["export", "--openevolve", "nowhere"], "nowhere"),
+        (["export", "nowhere"], "--to"),
+        (["export", "nowhere", "--to", "jsonl"], "nowhere"),
+        (["export", "nowhere", "--to", "json"], "did you mean 'jsonl'"),
+        (["import", "nowhere"], "nowhere"),
     ],
 )
 def test_bad_input_is_one_sentence(

@@ -33,11 +33,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_checkpoint_is_written_and_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["export", "--openevolve", str(folder), "--json"]) == 0
+    assert main.run(["export", "--to", "openevolve", str(folder), "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert (said["programs"], said["islands"], said["best"]) == (3, [3], "c0")
-    assert (Path(said["checkpoint"]) / "metadata.json").is_file()
-    assert main.run(["export", "--openevolve", str(folder), "--out", str(folder.parent / "out")]) == 0
+    assert (Path(said["path"]) / "metadata.json").is_file()
+    assert main.run(["export", "--to", "openevolve", str(folder), "--out", str(folder.parent / "out")]) == 0
     assert "3 programs on 1 island, best c0" in capsys.readouterr().out
     assert (folder.parent / "out" / "checkpoints" / "checkpoint_2" / "programs" / "original.json").is_file()
 
@@ -47,7 +47,7 @@ def test_a_missing_extra_is_one_sentence(folder: Path) -> None:
 import sys
 sys.modules["openevolve"] = None
 from pike.cli import main
-sys.exit(main.run(["export", "--openevolve", {str(folder)!r}]))
+sys.exit(main.run(["export", "--to", "openevolve", {str(folder)!r}]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2

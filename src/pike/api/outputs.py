@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pike.api.targets import Inputs, call_of
 from pike.core.errors import UserError
-from pike.engine.tools.openevolve import Checkpoint
+from pike.exchange import Exported, export_run, import_from
 
 if TYPE_CHECKING:
     from torch import nn
@@ -109,20 +109,40 @@ def report(folder: str | Path) -> Path:
     return write(Path(folder))
 
 
-def export(folder: str | Path, out: str | Path | None = None) -> Checkpoint:
-    """Write a run, finished or not, as a checkpoint that the tools of OpenEvolve open.
+def export(folder: str | Path, to: str, out: str | Path | None = None) -> Exported:
+    """Write a run, finished or not, in the form of another tool or into a tracker's store.
 
-    >>> pike.export("runs/example").path.parent.name
-    'checkpoints'
+    >>> pike.export("runs/example", "openevolve").counts["islands"]
+    [2]
 
     Args:
         folder: the folder of a run.
-        out: where `checkpoints/checkpoint_N` goes, by default `openevolve` inside the run's folder.
+        to: the form: `jsonl`, `hf-dataset`, `openevolve`, `kernelbench`, `mlflow`, `wandb`,
+            `trackio` or `tensorboard`.
+        out: the folder for it, by default inside the run's folder.
 
     Raises:
-        UserError: there is no run in `folder`, the extra `openevolve` is missing, or the
-            checkpoint cannot be written.
+        UserError: there is no such form, no run in `folder`, a package is missing, or the export
+            cannot be written.
+        BoundaryError: the journal cannot be read, or a tracker failed.
     """
-    from pike.engine.tools.openevolve import export as export_run
+    return export_run(Path(folder), to, Path(out) if out is not None else None)
 
-    return export_run(Path(folder), Path(out) if out is not None else None)
+
+def import_runs(source: str | Path, out: str | Path = "runs") -> tuple[Path, ...]:
+    """Write runs of another tool as journals that are marked imported, and give their folders.
+
+    >>> [run] = pike.import_runs(pike.export("runs/example", "openevolve").path, "runs/imported")
+    >>> pike.report(run).name
+    'report.html'
+
+    Args:
+        source: a PIKE data folder or a part of it, a checkpoint of OpenEvolve, or a database of
+            ShinkaEvolve.
+        out: the folder in which each run gets a folder.
+
+    Raises:
+        UserError: the layout is unknown, nothing in it can be used, or a run's folder exists.
+        StoreError: the disk refused.
+    """
+    return import_from(Path(source), Path(out))

@@ -103,6 +103,7 @@ def optimize(
     config: ConfigSource | None = None,
     settings: Sequence[str] = (),
     out: str | Path | None = None,
+    track: Sequence[str] = (),
     observer: Observer | None = None,
     progress: bool = True,
 ) -> Optimized:
@@ -149,6 +150,8 @@ def optimize(
         config: a TOML file, or a whole configuration to start from.
         settings: `a.b=c` settings, which win over everything else.
         out: the run's folder, by default a new one under `runs/`.
+        track: trackers that follow the run: `mlflow`, `wandb`, `trackio`, `tensorboard`. One that
+            fails does not disturb it.
         observer: called with a `Progress` whenever something changed.
         progress: without an observer, say in one line on stderr where the run stands.
 
@@ -165,14 +168,16 @@ def optimize(
     task = task_of(target, example_inputs, folder.resolve())
     if live is not None and not terms.engine.devices:
         terms = replace(terms, evaluate=replace(terms.evaluate, device=_device_for(live, terms.evaluate.device)))
-    with watched(observer, progress, folder) as seen:
+    with watched(observer, progress, folder, track) as seen:
         result = run_to_end(start(task, terms, folder.resolve(), Wiring(observer=seen)))
         buckets = run_to_end(judge_buckets(result, terms, others, Wiring(observer=seen)))
     report(folder)
     return Optimized(result, task, live, buckets)
 
 
-def resume(folder: str | Path, *, observer: Observer | None = None, progress: bool = True) -> Optimized:
+def resume(
+    folder: str | Path, *, track: Sequence[str] = (), observer: Observer | None = None, progress: bool = True
+) -> Optimized:
     """Continue a run where it stopped; a finished one is only read.
 
     >>> pike.resume("runs/example").result.finished
@@ -180,15 +185,16 @@ def resume(folder: str | Path, *, observer: Observer | None = None, progress: bo
 
     Args:
         folder: the folder of a run.
+        track: as for `optimize`.
         observer: called with a `Progress` whenever something changed.
         progress: as for `optimize`.
 
     Raises:
-        UserError: there is no run in `folder`, another process holds it, or this version decides
-            otherwise.
+        UserError: there is no run in `folder`, another process holds it, this version decides
+            otherwise, or the run was imported.
         BoundaryError: as for `optimize`.
     """
-    with watched(observer, progress, Path(folder)) as seen:
+    with watched(observer, progress, Path(folder), track) as seen:
         result = run_to_end(resume_run(Path(folder).resolve(), Wiring(observer=seen)))
     report(folder)
     return Optimized(result, task_in(folder))

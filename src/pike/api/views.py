@@ -13,8 +13,8 @@ from pike.engine.tools.catalogue import PresetInfo
 from pike.engine.tools.catalogue import presets as known_presets
 from pike.engine.tools.doctor import Check
 from pike.engine.tools.estimate import Estimate
-from pike.engine.tools.openevolve import Checkpoint
 from pike.engine.tools.self_test import SelfTestResult
+from pike.exchange import Exported
 from pike.reporting import ReportedCandidate, RunSummary, has_results, summarise
 from pike.reporting.campaign import CampaignFigures, CellFigures, CellState
 from pike.reporting.standings import FAST, Axis, Cut, Spread
@@ -30,9 +30,9 @@ __all__ = [
     "CellFigures",
     "CellState",
     "Check",
-    "Checkpoint",
     "Cut",
     "Estimate",
+    "Exported",
     "ExternalStatus",
     "MoveReply",
     "Observer",

@@ -11,7 +11,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from pike.core import figures
 from pike.core.text.printable import printable
 from pike.engine import Observer, Progress
+from pike.exchange import Followers
 
 T = TypeVar("T")
 WARNINGS_NAME = "warnings.log"
@@ -38,13 +39,30 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
 
 
 @contextmanager
-def watched(observer: Observer | None, progress: bool, folder: Path) -> Iterator[Observer | None]:
+def watched(
+    observer: Observer | None, progress: bool, folder: Path, track: Sequence[str] = ()
+) -> Iterator[Observer | None]:
     """A context that gives the observer of a run: the caller's, or if `progress` a `StatusLine`.
 
-    Warnings of PyTorch and of the model go to the file `warnings.log` in the run's folder.
+    Warnings of PyTorch and of the model go to the file `warnings.log` in the run's folder. Trackers
+    follow the run from its first event on.
     """
-    with _kept_warnings(folder), contextlib.ExitStack() as stack:
-        yield observer if observer is not None or not progress else stack.enter_context(StatusLine())
+    with _kept_warnings(folder), Followers(folder, track, _say) as followers, contextlib.ExitStack() as stack:
+        seen = observer if observer is not None or not progress else stack.enter_context(StatusLine())
+        yield _followed(followers, seen) if track else seen
+
+
+def _followed(followers: Followers, observer: Observer | None) -> Observer:
+    def seen(progress: Progress) -> None:
+        followers.begin()
+        if observer is not None:
+            observer(progress)
+
+    return seen
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(printable(f"pike: {sentence}\n"))
 
 
 class StatusLine:

@@ -15,7 +15,7 @@ import typer
 import pike
 from pike.cli import mcp
 from pike.cli.compare import campaign, simulate, suite
-from pike.cli.look import doctor, estimate, prompts, report, strategies, suites, tasks
+from pike.cli.look import doctor, estimate, exchange, prompts, report, strategies, suites, tasks
 from pike.cli.run import demo, evaluate, external, optimize
 from pike.cli.terminal import PlainHelp
 from pike.core.errors import BoundaryError, UserError
@@ -42,7 +42,8 @@ for command in (
     external.finish,
     mcp.mcp,
     report.report,
-    report.export,
+    exchange.export,
+    exchange.import_,
     tasks.tasks,
     strategies.strategies,
     estimate.estimate,
@@ -51,7 +52,7 @@ for command in (
     doctor.doctor,
     demo.demo,
 ):
-    app.command(cls=PlainHelp)(command)
+    app.command(command.__name__.rstrip("_"), cls=PlainHelp)(command)
 app.add_typer(suites.app)
 
 

@@ -75,6 +75,15 @@ Out = Annotated[
     ),
 ]
 
+Track = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TRACKER",
+        help="Follow the run in mlflow, wandb, trackio or tensorboard; may be repeated.",
+        show_default=False,
+    ),
+]
+
 Device = Annotated[
     str | None, typer.Option(metavar="auto|cpu|cuda|cuda:N", help="Where candidates run.", show_default="auto")
 ]

@@ -18,12 +18,28 @@ from pike.core.verdict.profile import Profile
 
 
 @dataclass(frozen=True, slots=True)
+class ImportedFrom:
+    """Where an imported run comes from: another tool carried it out, and PIKE judged nothing.
+
+    Attributes:
+        tool: the tool's name for people.
+        source: the path that was read.
+        missing: what the source does not say, one sentence each.
+    """
+
+    tool: str
+    source: str
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RunStarted:
     """A run begins: everything that decides it, and the original's time in the preflight.
 
     Attributes:
         prompts: the version of the prompts, empty where no model is asked.
         original_profile: where the original's time goes, None where it was not profiled.
+        imported: where the run comes from if another tool carried it out, else None.
     """
 
     task: Task
@@ -33,6 +49,7 @@ class RunStarted:
     original_ms: float | None = None
     prompts: str = ""
     original_profile: Profile | None = None
+    imported: ImportedFrom | None = None
 
 
 @dataclass(frozen=True, slots=True)

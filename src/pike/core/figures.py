@@ -1,8 +1,9 @@
 """How figures are written for people: milliseconds, speedups, money, durations, errors.
 
-Knows formats. Does not know the meaning of a figure.
+Knows formats. Does not know the meaning of a figure. One that is not a number is missing.
 """
 
+import math
 from datetime import UTC, datetime
 
 from pike.core.verdict.evaluation import SHARED_DEVICE, Evaluation
@@ -13,7 +14,7 @@ NOTHING = "–"
 
 def ms(value: float | None) -> str:
     """Milliseconds with three significant digits: `0.0123 ms`, `4.56 ms`, `1,234 ms`."""
-    return NOTHING if value is None else f"{_significant(value)} ms"
+    return NOTHING if value is None or math.isnan(value) else f"{_significant(value)} ms"
 
 
 def times(value: float | None) -> str:
@@ -23,7 +24,7 @@ def times(value: float | None) -> str:
 
 def interval(bounds: tuple[float, float] | None) -> str:
     """A 95 % interval of a speedup: `2.18 to 2.25`."""
-    return NOTHING if bounds is None else f"{bounds[0]:.2f} to {bounds[1]:.2f}"
+    return NOTHING if bounds is None or math.isnan(bounds[0]) else f"{bounds[0]:.2f} to {bounds[1]:.2f}"
 
 
 def usd(value: float | None) -> str:

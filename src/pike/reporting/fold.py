@@ -104,8 +104,9 @@ class _Fold:
 
     def _life(self, event: Event) -> None:
         match event:
-            case RunStarted():
+            case RunStarted(imported=imported):
                 self.started = event
+                self.state = State.IMPORTED if imported else self.state
             case Resumed():
                 self.resumed += 1
                 self.state, self.stop_reason = State.UNFINISHED, self.closing
@@ -206,6 +207,7 @@ class _Fold:
             declined=declined(self.remarks),
             best=self._best(entrants),
             finalists=tuple(sorted(finals, key=lambda e: e.speedup, reverse=True)),
+            imported=started.imported,
         )
 
     def _best(self, entrants: tuple[ReportedCandidate, ...]) -> ReportedCandidate | None:

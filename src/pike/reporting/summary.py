@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pike.core.device import DeviceFacts
+from pike.core.events import ImportedFrom
 from pike.core.recipe_history import TriedComposition
 from pike.core.settings.budget import Spend
 from pike.core.settings.config import RunConfig
@@ -25,6 +26,8 @@ class State(StrEnum):
     """It was stopped on purpose and can be resumed."""
     UNFINISHED = "unfinished"
     """It is still running, or its process died; it can be resumed."""
+    IMPORTED = "imported"
+    """Another tool carried it out: PIKE judged nothing of it and cannot resume it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +154,7 @@ class RunSummary:
         best: the fastest valid candidate, re-measured in a finished run; None without one. Where it
             is not `faster`, the original stays and the run's speedup is 1.
         finalists: the candidates measured again at the end, fastest first.
+        imported: where the run comes from if another tool carried it out, else None.
     """
 
     task: Task
@@ -178,6 +182,7 @@ class RunSummary:
     declined: tuple[tuple[str, str], ...]
     best: ReportedCandidate | None
     finalists: tuple[ReportedCandidate, ...]
+    imported: ImportedFrom | None = None
 
     @property
     def statuses(self) -> tuple[tuple[Status, int], ...]:

@@ -1,15 +1,13 @@
-"""`pike report` and `pike export`: the page of a run, a suite or a folder; other tools' forms.
+"""`pike report`: the page of a run, a suite or a folder.
 
 Knows which page belongs to which folder. Does not know what a page holds (`api`).
 """
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.text import Text
 
-from pike.api import outputs
 from pike.api.campaigns import is_campaign, write_figures
 from pike.api.outputs import report as write_page
 from pike.api.views import RunSummary, summarise
@@ -17,7 +15,6 @@ from pike.cli import options as opt
 from pike.cli.compare import campaign
 from pike.cli.terminal import Terminal
 from pike.core import figures
-from pike.core.errors import UserError
 
 
 def report(run: opt.Run, as_json: opt.Json = False) -> None:
@@ -55,7 +52,8 @@ def _sentence(summary: RunSummary) -> str:
     spent = figures.plural(sum(number for _, number in summary.statuses), "candidate")
     if summary.config.llm.asks_models:
         spent = f"{summary.spend.queries} of {figures.plural(summary.config.budget.queries, 'query')}"
-    return f"{summary.task.name}: {summary.state.value}, {reached}, {spent}, {figures.duration(summary.seconds)}"
+    text = f"{summary.task.name}: {summary.state.value}, {reached}, {spent}, {figures.duration(summary.seconds)}"
+    return f"{text}. PIKE did not judge it: {summary.imported.tool} did." if summary.imported else text
 
 
 def _flat(summary: RunSummary) -> dict[str, Any]:
@@ -63,6 +61,7 @@ def _flat(summary: RunSummary) -> dict[str, Any]:
     return {
         "task": summary.task.id,
         "state": summary.state,
+        "imported": summary.imported,
         "stopped": summary.stop_reason,
         "best": best.candidate.id if best else None,
         "improved": best is not None and best.faster,
@@ -75,26 +74,3 @@ def _flat(summary: RunSummary) -> dict[str, Any]:
         "never_valid": summary.never_valid,
         "trajectory": summary.points,
     }
-
-
-OpenEvolve = Annotated[
-    bool, typer.Option("--openevolve", help="As a checkpoint that OpenEvolve's loader and visualiser open.")
-]
-Out = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Where to write it.", show_default="inside the run's folder", file_okay=False),
-]
-
-
-def export(run: opt.Run, openevolve: OpenEvolve = False, out: Out = None, as_json: opt.Json = False) -> None:
-    """Write a run, finished or not, in the form of another tool."""
-    if not openevolve:
-        raise UserError("Say in which form to export the run: add --openevolve")
-    terminal = Terminal(as_json)
-    done = outputs.export(run, out)
-    islands = figures.plural(len(done.islands), "island")
-    terminal.show(Text(f"{figures.plural(done.programs, 'program')} on {islands}, best {done.best}."))
-    terminal.show(Text(str(done.path)))
-    terminal.result(
-        {"checkpoint": str(done.path), "programs": done.programs, "islands": done.islands, "best": done.best}
-    )

@@ -35,6 +35,7 @@ def optimize(
     concurrency: opt.Concurrency = None,
     run_seed: opt.RunSeed = None,
     out: opt.Out = None,
+    track: opt.Track = None,
     config: opt.Config = None,
     settings: opt.Set = None,
     as_json: opt.Json = False,
@@ -46,7 +47,7 @@ def optimize(
     if not yes:
         _ask_before_spending(terminal, task, terms)
     with Watcher(terminal.notes) as watcher:
-        done = runs.optimize(task, out=out, observer=watcher, **terms)
+        done = runs.optimize(task, out=out, track=track or (), observer=watcher, **terms)
     finish(terminal, done)
 
 
@@ -62,12 +63,12 @@ def _ask_before_spending(terminal: Terminal, task: str, terms: Options) -> None:
     terminal.confirm_spending("run", estimate.usd)
 
 
-def resume(run: opt.Run, as_json: opt.Json = False) -> None:
+def resume(run: opt.Run, track: opt.Track = None, as_json: opt.Json = False) -> None:
     """Continue a run or a campaign where it stopped."""
     if is_campaign(run):
         campaign.campaign(resume=run, as_json=as_json)
         return
     terminal = Terminal(as_json)
     with Watcher(terminal.notes) as watcher:
-        done = runs.resume(run, observer=watcher)
+        done = runs.resume(run, track=track or (), observer=watcher)
     finish(terminal, done)

@@ -234,7 +234,7 @@ class Timing:
         speedup: exp of the median over blocks of log(reference / candidate). Where other programs
             disturbed the times, only the part of a gain or loss that is certain.
         speedup_ci95: 95 % bootstrap interval of `speedup` over blocks, wider where disturbed.
-        blocks: interleaved blocks that count.
+        blocks: interleaved blocks that count; 0 for an imported time, which has no interval.
         calls: timed calls of the candidate.
         overhead_ms: the calibrated transfer overhead that was subtracted from both sides.
         dropped_blocks: pairs of blocks that do not count because other programs held the CPU or, on
@@ -280,9 +280,10 @@ class Timing:
         """Whether the candidate is called faster than the reference.
 
         A one-sided test: the lower end of the 95 % interval (97.5 % one-sided) lies above 1 by
-        `FASTER_MARGIN`.
+        `FASTER_MARGIN`. Of an imported time the speedup itself must.
         """
-        return self.speedup_ci95[0] > 1.0 + FASTER_MARGIN
+        least = self.speedup_ci95[0] if self.blocks else self.speedup
+        return least > 1.0 + FASTER_MARGIN
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ async def resume_run(folder: Path, wiring: Wiring | None = None) -> RunResult:
         # Prompts are in the journal for people; the run renders them again where it needs them.
         entries = journal.entries(without_texts=(QuerySent,))
         first = tuple(islice(entries, 1))
-        begun = resume.beginning(first, folder)
+        begun = resume.continued(first, folder)
         if isinstance(journal.last().event, Finished):
             return await _read_finished(resume.state_of(tuple(chain(first, entries)), folder), wiring, folder)
         strategy = make_strategy(begun.config)

@@ -25,6 +25,19 @@ def beginning(entries: Sequence[JournalEntry], folder: Path) -> RunStarted:
     return entries[0].event
 
 
+def continued(entries: Sequence[JournalEntry], folder: Path) -> RunStarted:
+    """The first event of a journal that can go on.
+
+    Raises:
+        UserError: the run has not begun, or another tool carried it out.
+    """
+    begun = beginning(entries, folder)
+    if begun.imported is not None:
+        tool = begun.imported.tool
+        raise UserError(f"The run in {folder} was imported from {tool} and cannot be resumed: begin one of your own")
+    return begun
+
+
 def state_of(entries: Sequence[JournalEntry], folder: Path) -> RunState:
     """The state that journal entries add up to."""
     beginning(entries, folder)

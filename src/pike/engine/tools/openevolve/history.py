@@ -60,16 +60,17 @@ def read(folder: Path) -> History:
         StoreError: the journal cannot be read.
     """
     entries = tuple(store.read(folder))
-    config = resume.beginning(entries, folder).config
-    strategy = search.make(config.strategy, config.budget, config.engine.run_seed)
-    if population_of(strategy) is None:
+    begun = resume.beginning(entries, folder)
+    config = begun.config
+    strategy = search.make(config.strategy, config.budget, config.engine.run_seed) if begun.imported is None else None
+    if strategy is None or population_of(strategy) is None:
         state = resume.state_of(entries, folder)
     else:
         state = RunState()
         resume.rebuild(state, strategy, entries, folder)
     steps = [entry.event.step for entry in entries if isinstance(entry.event, Asked)]
     queries = accumulate(step.queries for step in steps)
-    population = population_of(strategy) or _one_island(state)
+    population = (strategy and population_of(strategy)) or _one_island(state)
     return History(
         state=state,
         population=population,

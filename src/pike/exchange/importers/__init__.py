@@ -1,0 +1,1 @@
+"""Runs of other tools as journals marked imported: one file a layout."""

@@ -1,0 +1,1 @@
+"""Experiment trackers: one file each, all with the same names and numbers."""
