@@ -15,7 +15,7 @@ import typer
 import pike
 from pike.cli import mcp
 from pike.cli.compare import campaign, simulate, suite
-from pike.cli.look import doctor, estimate, prompts, report, strategies, tasks
+from pike.cli.look import doctor, estimate, prompts, report, serve, strategies, tasks
 from pike.cli.run import demo, evaluate, external, optimize
 from pike.cli.terminal import PlainHelp
 from pike.core.errors import BoundaryError, UserError
@@ -43,6 +43,7 @@ for command in (
     mcp.mcp,
     report.report,
     report.export,
+    serve.serve,
     tasks.tasks,
     strategies.strategies,
     estimate.estimate,

@@ -103,7 +103,7 @@ function difference(before, after, options) {
   return [
     h("p", { class: "soft number" }, `${count(added, "line")} added, ${count(changed.length - added, "line")} removed`),
     h("div", { class: "code", tabindex: 0, role: "region", "aria-label": `Changes from ${options.from} to ${options.to}` },
-      h("table", { class: options.split ? "diff split" : "diff", role: "presentation" }, h("tbody", {}, lines))),
+      h("table", { class: options.split ? "diff split" : "diff", role: "presentation" }, options.split && h("colgroup", {}, ["n", "", "n", ""].map((kind) => h("col", { class: kind || null }))), h("tbody", {}, lines))),
   ];
 }
 const gap = (number, columns) => h("tr", { class: "gap" }, h("td", { colspan: columns }, `… ${count(number, "unchanged line")}`));

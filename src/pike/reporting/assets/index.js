@@ -29,7 +29,7 @@ class IndexPage {
     const live = this.view.live;
     this.compare.hidden = this.chosen.size < 2;
     this.compare.href = `/compare?${[...this.chosen].map((name) => `run=${encodeURIComponent(name)}`).join("&")}`;
-    this.body.show([runs, live, [...this.chosen]], () => [h("div", { class: "card scroll", tabindex: 0, role: "region", "aria-label": "Runs" }, h("table", { class: "runs" }, h("thead", {}, h("tr", {}, [live && "", "task", "", "result", "trajectory", ">candidates", ">spent", ">time", "strategy", "device"].filter((one) => one !== undefined && one !== false).map((name) => h("th", { scope: "col", class: name.startsWith(">") ? "right" : null }, name.replace(/^>/, "") || h("span", { class: "spoken" }, "state"))))),
+    this.body.show([runs, live, [...this.chosen]], () => [h("div", { class: "card scroll", tabindex: 0, role: "region", "aria-label": "Runs" }, h("table", { class: "runs" }, h("thead", {}, h("tr", {}, [live && "", "task", "", "result", "trajectory", ">candidates", ">spent", ">time", "strategy, model, device"].filter((one) => one !== undefined && one !== false).map((name) => h("th", { scope: "col", class: name.startsWith(">") ? "right" : null }, name.replace(/^>/, "") || h("span", { class: "spoken" }, "state"))))),
       h("tbody", {}, runs.map((run) => this.row(run, live)))))]);
   }
   row(run, live) {
@@ -39,10 +39,10 @@ class IndexPage {
     return h("tr", {},
       live && h("td", {}, h("input", { type: "checkbox", "aria-label": `Compare ${run.name}`, checked: this.chosen.has(run.name), onchange: (event) => { this.chosen[event.target.checked ? "add" : "delete"](run.name); this.paint(); } })),
       h("td", { class: "id" }, h("a", { href: run.href }, run.task), h("div", { class: "soft small" }, run.name)), h("td", {}, badge(run.state), run.flight > 0 && run.state !== "finished" && h("div", { class: "soft small" }, `${run.flight} of ${run.slots} in flight`)),
-      h("td", {}, h("b", { class: run.improved ? "gain" : "" }, run.said.figure), h("div", { class: "soft small" }, run.improved ? `${run.original} → ${run.best}, ${run.interval}` : run.said.under || run.said.lead), run.by && h("div", { class: "soft small" }, `by ${run.by}`)),
+      h("td", { class: "result" }, h("b", { class: run.improved ? "gain" : "" }, run.said.figure), h("div", { class: "soft small" }, run.improved ? `${run.original} → ${run.best}, ${run.interval}` : run.said.under || run.said.lead), run.by && h("div", { class: "soft small" }, `by ${run.by}`)),
       h("td", {}, points.length > 0 && spark(points, axis.end / axis.unit, `Best so far over time, reaches ${times(points[points.length - 1][1])}`)),
       h("td", { class: "right" }, run.candidates.toLocaleString("en"), h("div", { class: "soft small" }, run.refused ? `${run.refused.toLocaleString("en")} refused` : "")),
-      h("td", { class: "right" }, run.usd, h("div", { class: "soft small" }, queries), run.spent[3] !== null && meter(run.spent[2], run.spent[3], "money"), run.spent[1] > 0 && meter(run.spent[0], run.spent[1], "queries")), h("td", { class: "right" }, run.time, h("div", { class: "soft small" }, run.when)), h("td", {}, run.strategy, h("div", { class: "soft small" }, run.model)), h("td", {}, run.device));
+      h("td", { class: "right" }, run.usd, h("div", { class: "soft small" }, queries), run.spent[3] !== null && meter(run.spent[2], run.spent[3], "money"), run.spent[1] > 0 && meter(run.spent[0], run.spent[1], "queries")), h("td", { class: "right" }, run.time, h("div", { class: "soft small" }, run.when)), h("td", {}, run.strategy, h("div", { class: "soft small" }, run.model), h("div", { class: "soft small" }, run.device)));
   }
 }
 function meter(value, most, what) {

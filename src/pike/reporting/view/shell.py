@@ -70,7 +70,7 @@ def page(view: dict[str, Any], details: Iterable[tuple[str, dict[str, Any]]] = (
     chunks.close()
     data = {**view, "where": chunks.where, "leftOut": chunks.left_out}
     terms = {"title": view.get("title", ""), "said": said, "data": Markup(embedded(data)), "chunks": chunks.packed}
-    terms |= {"style": Markup(style()), "script": Markup(script()), "policy": policy()}
+    terms |= {"style": Markup(style()), "script": Markup(script()), "policy": policy(served=view["kind"] == "live")}
     template = environment().get_template("shell.html")
     yield from template.generate(terms)
 
@@ -99,7 +99,11 @@ def _printable(value: Any) -> Any:
 
 
 def policy(*, served: bool = False) -> str:
-    """The content security policy: the shipped script and styles, by their digests, nothing else."""
+    """The content security policy: the shipped script and styles, by their digests, nothing else.
+
+    Args:
+        served: the page may ask the server that it came from.
+    """
     parts = [
         "default-src 'none'",
         f"script-src {_digest(script())}",
@@ -107,7 +111,7 @@ def policy(*, served: bool = False) -> str:
         "base-uri 'none'",
         "form-action 'none'",
     ]
-    return "; ".join([*parts, *(["connect-src 'self'", "frame-ancestors 'none'"] if served else [])])
+    return "; ".join([*parts, *(["connect-src 'self'"] if served else [])])
 
 
 @cache
