@@ -34,6 +34,9 @@ class Model(torch.nn.Module):
     def forward(self, x):
         return torch.relu(x) + 1
 """
+TOKEN = "0123456789abcdef"
+LARGE = 10_000
+"""Candidates of the large run."""
 HOSTILE = "</pre><script>alert('owned')</script><img src=http://evil.invalid/x onerror=alert(1)>"
 
 

@@ -70,7 +70,7 @@ class ComparePage {
       (devices.size > 1 || tasks.size > 1) && h("p", { class: "why" }, `These runs differ in ${[tasks.size > 1 && "task", devices.size > 1 && "device"].filter(Boolean).join(" and ")}: their times cannot be compared.`),
       card("Trajectories", h("div", { class: "controls", role: "group", "aria-label": "Horizontal axis" }, names.map((name) => h("button", { type: "button", "aria-pressed": String(name === this.axis), onclick: () => { this.axis = name; this.update(this.view); } }, `by ${name}`))),
         lines("Best speedup so far", label, end, runs.map((run) => ({ name: run.name, points: run.rises.map((one) => [one[index], one[3]]) })))),
-      card("Figures", table("Figures", ["", ...runs.map((run) => run.name)], rows.map(([name, of]) => [h("b", {}, name), ...runs.map((run) => (name === "task" ? h("a", { href: run.href }, run.task) : of(run)))])))];
+      card("Figures", table("Figures", ["figure", ...runs.map((run) => run.name)], rows.map(([name, of]) => [h("b", {}, name), ...runs.map((run) => (name === "task" ? h("a", { href: run.href }, run.task) : of(run)))])))];
   }
 }
 
