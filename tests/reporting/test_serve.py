@@ -47,11 +47,11 @@ def test_a_run_is_stopped_as_ctrl_c_does(url: str, runs: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "cure"),
-    [([".", "--host", "0.0.0.0"], "--allow-host"), (["nowhere"], "give the folder in which runs are")],
+    [(["", "--host", "0.0.0.0"], "--allow-host"), (["nowhere"], "give the folder in which runs are")],
 )
 def test_bad_input_is_one_sentence(tmp_path: Path, arguments: list[str], cure: str) -> None:
-    command = [sys.executable, "-m", "pike", "serve", *arguments]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    command = [sys.executable, "-m", "pike", "serve", str(tmp_path / arguments[0]), *arguments[1:]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert cure in done.stderr
 
