@@ -73,8 +73,9 @@ def test_a_campaign_is_carried_on_reported_and_replayed(
     assert json.loads(capsys.readouterr().out)["finished"] is True
     assert main.run(["report", str(tmp_path / "c")]) == 0
     assert "1.41×" in capsys.readouterr().out
-    assert (tmp_path / "c" / "runs" / "index.html").exists()
     run = next(cell.folder for cell in done.figures.cells if cell.run)
+    assert f"runs/{run}/report.html" in (tmp_path / "c" / "report.html").read_text()
+    assert (tmp_path / "c" / "runs" / run / "report.html").exists()
     assert main.run(["report", str(tmp_path / "c" / "runs" / run)]) == 0
     capsys.readouterr()
 

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
-from report_runs import started_run, whole_run
+from report_runs import LARGE, TOKEN, large_run, started_run, whole_run
 
 from pike.core.events import Event, RunStarted
+from pike.reporting import write
+from pike.store import Journal
 
 
 @pytest.fixture
@@ -16,3 +25,25 @@ def started() -> RunStarted:
 @pytest.fixture
 def events() -> list[Event]:
     return whole_run()
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pages") / "runs"
+    for name, events in {"whole": whole_run(), "large": large_run(LARGE)}.items():
+        with Journal.create(folder / name) as journal:
+            journal.append(*events)
+    write(folder / "whole")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def url(runs: Path) -> Iterator[str]:
+    command = [sys.executable, "-m", "pike", "serve", str(runs), "--port", "0"]
+    environment = {**os.environ, "PIKE_SERVE_TOKEN": TOKEN}
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    yield line.split(" at ")[1].split("/;")[0]
+    process.send_signal(signal.SIGINT)
+    process.wait(20)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 from pike.core.device import DeviceFacts
 from pike.core.events import (
     Admitted,
@@ -32,6 +34,9 @@ class Model(torch.nn.Module):
     def forward(self, x):
         return torch.relu(x) + 1
 """
+TOKEN = "0123456789abcdef"
+LARGE = 10_000
+"""Candidates of the large run."""
 HOSTILE = "</pre><script>alert('owned')</script><img src=http://evil.invalid/x onerror=alert(1)>"
 
 
@@ -98,3 +103,46 @@ def whole_run() -> list[Event]:
         Judged("c3", refused(), Effort.FINAL),
         Finished("c6"),
     ]
+
+
+KERNEL = '''import torch
+
+SOURCE = """
+#include <torch/extension.h>
+__global__ void add(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;  // attempt NUMBER
+  if (i < n) y[i] = x[i] > 0.0f ? x[i] + 1.0f : 1.0f;
+}
+"""
+
+
+class ModelNew(torch.nn.Module):
+    # attempt NUMBER
+    def forward(self, x):
+        return torch.relu(x).add_(NUMBER).sub_(NUMBER - 1)
+'''
+REFUSALS = (
+    (Status.WRONG_OUTPUT, "output 0 is off by 0.5 at (3, 17)"),
+    (Status.BUILD_ERROR, "error: identifier 'blockIdy' is undefined"),
+    (Status.RUNTIME_ERROR, "RuntimeError: CUDA error: an illegal memory access was encountered"),
+    (Status.TIMEOUT, "no answer within 900 s"),
+)
+
+
+def large_run(candidates: int) -> list[Event]:
+    """A run of so many candidates, two thirds of them refused, with small gains now and then."""
+    draw = random.Random(7)
+    best, parents, events = 0.97, ["original"], list[Event]([started_run()])
+    for number in range(candidates):
+        parent = parents[-1 - min(len(parents) - 1, draw.randrange(3))]
+        role = Role.FIX if number % 5 == 4 else Role.OPTIMISE
+        failing = f"c{number - 1}" if role is Role.FIX else None
+        step = Step(number, role, number // 20, number % 20, parent, failing=failing, attempt=int(role is Role.FIX))
+        if draw.random() < 0.35:
+            best = best + draw.random() * 0.02 if draw.random() < 0.02 else best
+            verdict = valid(best - 0.1 * draw.random() ** 2)
+            parents += [f"c{number}"] * (verdict.speedup == best or number % 50 == 0)
+        else:
+            verdict = refused(*REFUSALS[draw.randrange(len(REFUSALS))], log="nvcc: 1 error\n" * 4)
+        events += attempt(step, KERNEL.replace("NUMBER", str(number)), verdict, parent)
+    return events

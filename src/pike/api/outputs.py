@@ -90,13 +90,13 @@ def _form(path: Path, example_inputs: Inputs | None, init_inputs: tuple[Any, ...
 
 
 def report(folder: str | Path) -> Path:
-    """Write the page of a run, finished or not; of a folder of runs or a suite, a page on all.
+    """Write the page of a run, finished or not, of a campaign, a suite or a folder of runs.
 
     >>> pike.report("runs/example").name
     'report.html'
 
     Args:
-        folder: the folder of a run, of several, or of a suite.
+        folder: the folder of a run, of several, of a campaign or a suite.
 
     Returns:
         The page.

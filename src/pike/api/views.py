@@ -17,7 +17,10 @@ from pike.engine.tools.self_test import SelfTestResult
 from pike.exchange import Exported
 from pike.reporting import ReportedCandidate, RunSummary, has_results, summarise
 from pike.reporting.campaign import CampaignFigures, CellFigures, CellState
+from pike.reporting.follow import FollowedFolder, FollowedRun
 from pike.reporting.standings import FAST, Axis, Cut, Spread
+from pike.reporting.view import index_view, page, policy
+from pike.reporting.view.shell import as_json
 from pike.tasks import in_suite, suites
 from pike.tasks import resolve as find_task
 
@@ -34,6 +37,8 @@ __all__ = [
     "Estimate",
     "Exported",
     "ExternalStatus",
+    "FollowedFolder",
+    "FollowedRun",
     "MoveReply",
     "Observer",
     "PresetInfo",
@@ -44,10 +49,14 @@ __all__ = [
     "RunSummary",
     "SelfTestResult",
     "Spread",
+    "as_json",
     "find_task",
     "has_results",
     "in_suite",
+    "index_view",
     "is_run",
+    "page",
+    "policy",
     "presets",
     "suites",
     "summarise",

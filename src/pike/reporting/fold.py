@@ -12,6 +12,7 @@ from pike.core.errors import UserError
 from pike.core.events import (
     Admitted,
     Asked,
+    Compared,
     Event,
     Finished,
     JournalEntry,
@@ -30,7 +31,16 @@ from pike.core.recipe_history import declined, recipe_history
 from pike.core.settings.budget import Spend
 from pike.core.step import Candidate, Role, Step
 from pike.core.verdict.evaluation import Effort, Evaluation
-from pike.reporting.summary import CallRow, ReportedCandidate, RoleSpend, RunSummary, State, VerdictPoint
+from pike.reporting.summary import (
+    CallRow,
+    OpenStep,
+    Place,
+    ReportedCandidate,
+    RoleSpend,
+    RunSummary,
+    State,
+    VerdictPoint,
+)
 from pike.store import read
 
 
@@ -50,17 +60,21 @@ def fold(entries: Iterable[JournalEntry], name: str = "the journal") -> RunSumma
     Raises:
         UserError: the sequence does not begin with the start of a run.
     """
-    fold_ = _Fold()
+    totals = RunningTotals()
     for entry in entries:
-        fold_.take(entry)
-    if fold_.started is None:
-        raise UserError(f"The run in {name} has not begun: its journal holds no start; run it again")
-    return fold_.summary(fold_.started)
+        totals.take(entry)
+    return totals.summary(name)
 
 
 @dataclass(slots=True)
-class _Fold:
-    """The running totals while a journal is read."""
+class RunningTotals:
+    """The totals while a journal is read, or followed.
+
+    Attributes:
+        last_seq: the number of the last entry that was taken.
+    """
+
+    last_seq: int = 0
 
     started: RunStarted | None = None
     state: State = State.UNFINISHED
@@ -86,8 +100,15 @@ class _Fold:
     judged: list[tuple[Candidate, Evaluation]] = field(default_factory=list)
     winner: str | None = None
 
+    baselines: list[tuple[str, Evaluation]] = field(default_factory=list)
+    open_steps: dict[int, OpenStep] = field(default_factory=dict)
+    barren: list[Step] = field(default_factory=list)
+    entries_of: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
     def take(self, entry: JournalEntry) -> None:
+        """Take the next entry."""
         event = entry.event
+        self.last_seq = entry.seq
         if self.started is None:
             self.started_at = entry.at_seconds
         elif not isinstance(event, Resumed):
@@ -101,6 +122,26 @@ class _Fold:
         self._life(event)
         self._search(event)
         self._calls(event)
+        self._flight(entry)
+
+    def _flight(self, entry: JournalEntry) -> None:
+        match entry.event:
+            case Asked(step=step):
+                self.open_steps[step.id] = OpenStep(step, "agent", entry.at_seconds)
+            case QuerySent(query=query):
+                self._waits(query.step_id, "model", entry)
+                self.entries_of[query.step_id] = (*self.entries_of.get(query.step_id, ()), entry.seq)
+            case QueryAnswered(step_id=step_id):
+                self._waits(step_id, "agent", entry)
+                self.entries_of[step_id] = (*self.entries_of.get(step_id, ()), entry.seq)
+            case Proposed(step_id=step_id):
+                self._waits(step_id, "judge", entry)
+            case Told(step_id=step_id):
+                self.open_steps.pop(step_id, None)
+
+    def _waits(self, step_id: int, phase: str, entry: JournalEntry) -> None:
+        if step_id in self.open_steps:
+            self.open_steps[step_id] = replace(self.open_steps[step_id], phase=phase, since=entry.at_seconds)
 
     def _life(self, event: Event) -> None:
         match event:
@@ -119,7 +160,7 @@ class _Fold:
     def _search(self, event: Event) -> None:
         match event:
             case Admitted(candidate=candidate, evaluation=evaluation):
-                self.entrants[candidate.id] = ReportedCandidate(candidate, None, evaluation)
+                self.entrants[candidate.id] = ReportedCandidate(candidate, None, evaluation, at=self._here)
                 self.judged.append((candidate, evaluation))
                 self._place(candidate.id, evaluation)
             case Asked(step=step):
@@ -129,6 +170,8 @@ class _Fold:
                 self.entrants[candidate.id] = ReportedCandidate(candidate, self.steps.get(step_id))
             case Judged(candidate_id=candidate_id, evaluation=evaluation, effort=effort):
                 self._judged(candidate_id, evaluation, effort)
+            case Compared(baseline=baseline, evaluation=evaluation):
+                self.baselines.append((baseline, evaluation))
             case Told(step_id=step_id) if step_id in self.steps:
                 self._told(event, self.steps[step_id])
 
@@ -141,7 +184,7 @@ class _Fold:
             return
         if entrant.search is None and entrant.step is not None:
             self._known(entrant.step)
-        self.entrants[candidate_id] = replace(entrant, search=evaluation)
+        self.entrants[candidate_id] = replace(entrant, search=evaluation, at=self._here)
         self.judged.append((entrant.candidate, evaluation))
         self._place(candidate_id, evaluation)
 
@@ -152,6 +195,10 @@ class _Fold:
         best = max(speedup, self.points[-1].best if self.points else speedup)
         self.points.append(VerdictPoint(candidate_id, speedup, best, self.known.queries, self.known.usd, self.seconds))
 
+    @property
+    def _here(self) -> Place:
+        return Place(self.known.queries, self.known.usd, self.seconds)
+
     def _known(self, step: Step) -> None:
         """The outcome of a step is known now, and with it what it cost."""
         self.known += Spend(self.accounts.queries_of(step), self.paid_usd.get(step.id, 0.0))
@@ -161,6 +208,7 @@ class _Fold:
         self.remarks = told.text if step.role is Role.BRAINSTORM else self.remarks
         if step.id not in self.proposed:
             self._known(step)
+            self.barren.append(step)
         if told.failure:
             self.failures.append((step, told.failure))
 
@@ -178,7 +226,15 @@ class _Fold:
                 known = self.roles.get(role, RoleSpend(role))
                 self.roles[role] = replace(known, failed=known.failed + 1)
 
-    def summary(self, started: RunStarted) -> RunSummary:
+    def summary(self, name: str = "the journal") -> RunSummary:
+        """The figures by now.
+
+        Raises:
+            UserError: no start of a run was taken.
+        """
+        started = self.started
+        if started is None:
+            raise UserError(f"The run in {name} has not begun: its journal holds no start; run it again")
         entrants = tuple(self.entrants.values())
         finals = [e for e in entrants if e.final is not None]
         return RunSummary(
@@ -202,12 +258,17 @@ class _Fold:
             entrants=entrants,
             points=tuple(self.points),
             failures=tuple(self.failures),
+            barren=tuple(self.barren),
+            in_flight=tuple(self.open_steps.values()),
             ideas=self.ideas,
             recipe_history=recipe_history(self.judged),
             declined=declined(self.remarks),
             best=self._best(entrants),
             finalists=tuple(sorted(finals, key=lambda e: e.speedup, reverse=True)),
             imported=started.imported,
+            baselines=tuple(self.baselines),
+            original_profile=started.original_profile,
+            entries_of=dict(self.entries_of),
         )
 
     def _best(self, entrants: tuple[ReportedCandidate, ...]) -> ReportedCandidate | None:

@@ -7,6 +7,7 @@ import difflib
 import io
 import tokenize
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pike.core.step import ORIGINAL
 from pike.reporting.summary import ReportedCandidate, RunSummary
@@ -53,6 +54,7 @@ def _link(summary: RunSummary, entrant: ReportedCandidate) -> Link:
     return Link(entrant, parent_id, tuple(diff) if before else (), changed_lines(before, after))
 
 
+@lru_cache(maxsize=512)
 def changed_lines(before: str, after: str) -> int:
     """Lines added plus lines removed between two Python texts, without blank lines and comments."""
     matcher = difflib.SequenceMatcher(None, code_lines(before), code_lines(after), autojunk=False)

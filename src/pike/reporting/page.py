@@ -1,45 +1,55 @@
-"""The HTML pages: one self-contained file for a run, for the runs of a folder, or for a suite.
+"""Writes the HTML pages: one self-contained file for a run, a campaign, a folder of runs, a suite.
 
-Knows that sources and logs are untrusted: all is escaped, and scripts and network are forbidden.
+Knows which page belongs to which folder. Does not know what a page shows (`view`) or how it looks
+(`assets`).
 """
 
-import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from typing import Any
+from urllib.parse import quote
 
 from pike.core import figures
-from pike.core.codec import encode
 from pike.core.errors import StoreError, UserError
 from pike.core.step import ORIGINAL
 from pike.core.text.printable import printable
-from pike.reporting.chart import Chart, ChartMark, draw
+from pike.reporting.campaign import summarise_campaign
 from pike.reporting.contributions import contributions, histories_in
 from pike.reporting.fold import summarise
-from pike.reporting.lineage import lineage
 from pike.reporting.results import HELD_OUT, OPEN, tables
 from pike.reporting.standings import unclamped_geomean
-from pike.reporting.summary import RunSummary, VerdictPoint
+from pike.reporting.summary import RunSummary
+from pike.reporting.view import (
+    campaign_view,
+    details,
+    index_row,
+    index_view,
+    original_details,
+    page,
+    run_view,
+    texts_of,
+)
+from pike.reporting.view.shell import environment, style
 from pike.store import read_results
+from pike.store.campaigns import RUNS, is_campaign
 
 PAGE = "report.html"
 INDEX = "index.html"
 
 
 def write(folder: Path) -> Path:
-    """Write the page of a run, or of a folder of runs, and return its path.
+    """Write the page of a run, a campaign or a folder of runs, and return its path.
 
-    A run gets `report.html`. A folder whose subfolders are runs gets `index.html`, which links to
-    each run's page after writing it anew.
+    A run and a campaign get `report.html`. A folder whose subfolders are runs gets `index.html`,
+    which links to each run's page after writing it anew.
 
     Raises:
-        UserError: `folder` is neither a run, a folder of runs nor that of a suite.
+        UserError: `folder` is neither a run, a campaign, a folder of runs nor that of a suite.
         StoreError: a journal cannot be read, or the page cannot be written.
     """
+    if is_campaign(folder):
+        return _write_campaign(folder)
     if has_results(folder):
         return _write_suite(folder)
     try:
@@ -48,11 +58,11 @@ def write(folder: Path) -> Path:
         runs = _runs_in(folder)
         if not runs:
             raise
+        rows = [index_row(run.name, f"{quote(run.name)}/{PAGE}", summary) for run, summary in runs]
         for run, summary in runs:
-            _save(run / PAGE, render_run(summary))
-        listed = [(run.name, summary) for run, summary in runs]
-        return _save(folder / INDEX, _environment().get_template("index.html").render(runs=listed, page=PAGE))
-    return _save(folder / PAGE, render_run(summary))
+            write_run(run, summary)
+        return _save(folder / INDEX, page(index_view(folder.resolve().name, rows)))
+    return write_run(folder, summary)
 
 
 def has_results(folder: Path) -> bool:
@@ -60,31 +70,40 @@ def has_results(folder: Path) -> bool:
     return any(folder.glob("results-*.jsonl"))
 
 
+def write_run(folder: Path, summary: RunSummary) -> Path:
+    """Write the page of the run in `folder`."""
+    view = run_view(summary)
+    said = view["result"]
+    return _save(folder / PAGE, page(view, _details(folder, summary), f"{said['figure']}: {said['lead']}"))
+
+
+def _details(folder: Path, summary: RunSummary) -> Iterator[tuple[str, dict[str, Any]]]:
+    texts = texts_of(folder)
+    yield ORIGINAL, original_details(summary)
+    for entrant in summary.entrants:
+        yield entrant.candidate.id, details(entrant, texts.get(entrant.step.id) if entrant.step else None)
+    for step in summary.barren:
+        yield f"step {step.id}", details(None, texts.get(step.id))
+
+
+def _write_campaign(folder: Path) -> Path:
+    found = summarise_campaign(folder)
+    links = {}
+    for run, summary in _runs_in(folder / RUNS):
+        links[run.name] = quote(write_run(run, summary).relative_to(folder).as_posix())
+    return _save(folder / PAGE, page(campaign_view(folder.resolve().name, found, links)))
+
+
 def _write_suite(folder: Path) -> Path:
     """The leaderboard of a suite, which links to the pages of its searches."""
     histories, boards = histories_in(folder), tables(read_results([folder]))
-    runs = folder / "runs"
-    pages = {run.name: _save(run / PAGE, render_run(summary)).relative_to(folder) for run, summary in _runs_in(runs)}
-    terms = {"boards": boards, "pages": pages, "halves": (HELD_OUT, OPEN)}
+    pages = {run.name: write_run(run, found).relative_to(folder) for run, found in _runs_in(folder / RUNS)}
+    terms = {"boards": boards, "pages": pages, "halves": (HELD_OUT, OPEN), "style": style()}
+    templates = environment().overlay()
+    templates.filters = {**templates.filters, "geomean": unclamped_geomean}
+    templates.filters |= {name: getattr(figures, name) for name in ("ms", "times", "duration")}
     shares = partial(contributions, histories)
-    return _save(folder / INDEX, _environment().get_template("suite.html").render(terms, shares=shares))
-
-
-def render_run(summary: RunSummary) -> str:
-    """The page of one run."""
-    return (
-        _environment()
-        .get_template("run.html")
-        .render(
-            run=summary,
-            best=summary.best,
-            charts=_charts(summary),
-            links=lineage(summary, summary.best.candidate.id) if summary.best else (),
-            entrants=summary.entrants,
-            config=json.dumps(encode(summary.config), indent=2),
-            original=ORIGINAL,
-        )
-    )
+    return _save(folder / INDEX, [templates.get_template("suite.html").render(terms, shares=shares)])
 
 
 def _runs_in(folder: Path) -> list[tuple[Path, RunSummary]]:
@@ -99,89 +118,13 @@ def _runs_in(folder: Path) -> list[tuple[Path, RunSummary]]:
     return runs
 
 
-def _save(path: Path, text: str) -> Path:
+def _save(path: Path, texts: Iterable[str]) -> Path:
     """Replace `path` in one move, so that a page open in a browser is never half written."""
     try:
         draft = path.with_suffix(".tmp")
-        draft.write_text(printable(text), encoding="utf-8")
+        with draft.open("w", encoding="utf-8") as file:
+            file.writelines(map(printable, texts))
         draft.replace(path)
     except OSError as error:
         raise StoreError(f"Cannot write {path}: {error.strerror}; free the disk or its permissions") from error
     return path
-
-
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("pike.reporting"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    names = ("ms", "times", "interval", "usd", "error", "duration", "count", "moment", "plural", "disturbance", "rate")
-    environment.filters.update({name: getattr(figures, name) for name in names})
-    environment.filters["line_kind"] = _line_kind
-    environment.filters["geomean"] = unclamped_geomean
-    return environment
-
-
-def _line_kind(line: str) -> str:
-    """The style class of one line of a unified diff."""
-    if line.startswith(("+++", "---")):
-        return "file"
-    return {"+": "added", "-": "removed", "@": "hunk"}.get(line[:1], "same")
-
-
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    """A horizontal axis: which figure of a point it shows, in which unit, written how."""
-
-    title: str
-    label: str
-    field: str
-    spent: float
-    unit: float = 1.0
-    format: Callable[[float], str] = figures.count
-
-
-def _charts(summary: RunSummary) -> list[tuple[str, Markup]]:
-    """(title, drawing) of the best so far against time, and what was spent of queries and money."""
-    if not summary.points:
-        return []
-    axes = []
-    if summary.spend.queries > 0:
-        axes.append(_Axis("By query", "queries with a verdict", "queries", summary.spend.queries))
-    if summary.spend.usd > 0:
-        axes.append(_Axis("By money", "US dollars spent", "usd", summary.spend.usd, format=lambda value: f"${value:g}"))
-    unit, name = next(
-        (u, n) for u, n in ((3600, "hours"), (60, "minutes"), (1, "seconds")) if summary.seconds >= 2 * u or u == 1
-    )
-    axes.append(
-        _Axis("By time", f"running time in {name}", "seconds", summary.seconds, unit, lambda value: f"{value:g}")
-    )
-    # `draw` escapes every text that it is given.
-    return [(axis.title, Markup(draw(_chart(summary, axis)))) for axis in axes]
-
-
-def _chart(summary: RunSummary, axis: _Axis) -> Chart:
-    winner = summary.best.candidate.id if summary.best else ""
-    marks = tuple(_mark(summary, point, getattr(point, axis.field) / axis.unit, winner) for point in summary.points)
-    final = summary.best.final.timing if summary.best and summary.best.final else None
-    return Chart(
-        label=f"Best speedup so far against {axis.label}; reaches {figures.times(summary.points[-1].best)}",
-        x_label=axis.label,
-        y_label="speedup",
-        x_end=max(axis.spent / axis.unit, max(mark.x for mark in marks)),
-        marks=marks,
-        start=1.0,
-        format_x=axis.format,
-        whole=axis.field == "queries",
-        level=(final.speedup_ci95[0], final.speedup, final.speedup_ci95[1]) if final else None,
-    )
-
-
-def _mark(summary: RunSummary, point: VerdictPoint, x: float, winner: str) -> ChartMark:
-    entrant = summary.entrant(point.candidate_id)
-    author = entrant.candidate.author if entrant else ""
-    name = f"{point.candidate_id} {author}: {figures.times(point.speedup)}"
-    return ChartMark(x, point.speedup, name, point.candidate_id == winner)

@@ -15,6 +15,7 @@ from pike.core.settings.config import RunConfig
 from pike.core.step import Candidate, Role, Step
 from pike.core.task import Task
 from pike.core.verdict.evaluation import Evaluation, Status
+from pike.core.verdict.profile import Profile
 
 
 class State(StrEnum):
@@ -31,6 +32,30 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """What had been spent when a verdict came in; the fields are as in `VerdictPoint`."""
+
+    queries: int
+    usd: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class OpenStep:
+    """A step without an outcome: in flight, or lost with a process.
+
+    Attributes:
+        step: what was asked.
+        phase: what it waits for: `agent`, `model` or `judge`.
+        since: Unix seconds from which it waits.
+    """
+
+    step: Step
+    phase: str
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
 class ReportedCandidate:
     """One candidate with everything the run learnt about it.
 
@@ -39,12 +64,14 @@ class ReportedCandidate:
         step: the decision that brought it, None for a seed admitted from outside.
         search: the verdict during the search, None while it is out.
         final: the verdict of the thorough measurement at the end, None unless it was a finalist.
+        at: what had been spent when its search verdict came in, None while it is out.
     """
 
     candidate: Candidate
     step: Step | None = None
     search: Evaluation | None = None
     final: Evaluation | None = None
+    at: Place | None = None
 
     @property
     def verdict(self) -> Evaluation | None:
@@ -148,6 +175,8 @@ class RunSummary:
         entrants: every candidate in order of appearance.
         points: the valid search verdicts in order of time.
         failures: (step, why nothing came) in order.
+        barren: steps that ended without a candidate, brainstorming and planning included.
+        in_flight: steps without an outcome.
         ideas: what brainstorming brought, best first.
         recipe_history: what each composition of recipes brought, in order of the verdicts.
         declined: (recipe, why it does not apply) pairs.
@@ -155,6 +184,9 @@ class RunSummary:
             is not `faster`, the original stays and the run's speedup is 1.
         finalists: the candidates measured again at the end, fastest first.
         imported: where the run comes from if another tool carried it out, else None.
+        baselines: (name, verdict) of what was timed in the sessions of the finalists.
+        original_profile: where the original's time goes, None where it was not profiled.
+        entries_of: by step, the numbers of the journal entries that hold its prompts and answers.
     """
 
     task: Task
@@ -177,11 +209,16 @@ class RunSummary:
     entrants: tuple[ReportedCandidate, ...]
     points: tuple[VerdictPoint, ...]
     failures: tuple[tuple[Step, str], ...]
+    barren: tuple[Step, ...]
+    in_flight: tuple[OpenStep, ...]
     ideas: tuple[str, ...]
     recipe_history: tuple[TriedComposition, ...]
     declined: tuple[tuple[str, str], ...]
     best: ReportedCandidate | None
     finalists: tuple[ReportedCandidate, ...]
+    baselines: tuple[tuple[str, Evaluation], ...]
+    original_profile: Profile | None
+    entries_of: dict[int, tuple[int, ...]]
     imported: ImportedFrom | None = None
 
     @property

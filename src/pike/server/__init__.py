@@ -1,19 +1,36 @@
-"""The verbs of PIKE for other programs: an MCP server for coding agents.
+"""What PIKE serves: an MCP server for coding agents, and a live dashboard for people.
 
-Knows the protocol and who may speak it. Does not know how anything is done (`api`). What an agent
-sends is trusted as little as a model's answer (ADR 0010). Starting a server loads the extra `mcp`.
+Knows the protocols and who may speak them. Does not know how anything is done (`api`). What an
+agent sends is trusted as little as a model's answer (ADR 0010). Starting a server loads the extra
+`mcp` or `serve`.
 """
 
 from pike.server.clients import CLIENTS, client_config
-from pike.server.serve import PATH, TOKEN_VARIABLE, Offer, check_token, serve_http, serve_stdio
+from pike.server.dashboard import LOOPBACK, TOKEN, DashboardAccess, serve_dashboard
+from pike.server.serve import (
+    PATH,
+    TOKEN_VARIABLE,
+    Offer,
+    check_token,
+    is_loopback,
+    serve_http,
+    serve_stdio,
+    token_from,
+)
 
 __all__ = [
     "CLIENTS",
+    "LOOPBACK",
     "PATH",
+    "TOKEN",
     "TOKEN_VARIABLE",
+    "DashboardAccess",
     "Offer",
     "check_token",
     "client_config",
+    "is_loopback",
+    "serve_dashboard",
     "serve_http",
     "serve_stdio",
+    "token_from",
 ]

@@ -62,11 +62,20 @@ def check_token(given: str | None, host: str, *, without: bool) -> str:
         UserError: no token is wanted on an address that others can reach, or it is too short.
     """
     if without:
-        if not _is_loopback(host):
+        if not is_loopback(host):
             raise UserError(f"A server on {host} can be reached by others and needs a token: leave out --no-token")
         return ""
+    return token_from(given, TOKEN_VARIABLE)
+
+
+def token_from(given: str | None, variable: str) -> str:
+    """The token of an environment variable, or a random one.
+
+    Raises:
+        UserError: it is too short.
+    """
     if given and len(given) < LEAST_TOKEN:
-        raise UserError(f"The token in {TOKEN_VARIABLE} is too short: use at least {LEAST_TOKEN} characters")
+        raise UserError(f"The token in {variable} is too short: use at least {LEAST_TOKEN} characters")
     return given or secrets.token_urlsafe(32)
 
 
@@ -108,13 +117,12 @@ async def serve_http(
     import uvicorn
 
     app: ASGIApp = server.streamable_http_app(streamable_http_path=PATH, host=host)
-    listener = _listener(host, port)
+    listener = listen(host, port)
     try:
         config = uvicorn.Config(
             TokenGate(app, token) if token else app, log_level="warning", timeout_graceful_shutdown=3
         )
-        name, at = listener.getsockname()[:2]
-        started(f"http://{f'[{name}]' if ':' in name else name}:{at}{PATH}")
+        started(url_of(listener) + PATH)
         await uvicorn.Server(config).serve(sockets=[listener])
     finally:
         listener.close()
@@ -154,14 +162,26 @@ def _built(offer: Offer, external: ExternalRuns) -> MCPServer[Any]:
     return build(Runs(external, offer.root, tasks, offer.options, offer.only))
 
 
-def _is_loopback(host: str) -> bool:
+def url_of(listener: socket.socket) -> str:
+    """The address of a socket that listens, for a browser."""
+    name, at = listener.getsockname()[:2]
+    return f"http://{f'[{name}]' if ':' in name else name}:{at}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether nobody outside this machine can reach the address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
 
 
-def _listener(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens on the address; port 0 is any free one.
+
+    Raises:
+        UserError: the address cannot be used.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:

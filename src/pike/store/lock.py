@@ -18,6 +18,28 @@ from pike.store.boundary import writing
 LOCK_NAME = "journal.lock"
 
 
+def holder(folder: Path) -> int | None:
+    """The process that holds the lock of a run, None where none of this machine's does.
+
+    The lock itself is not touched, so that nobody who takes it is refused because of this look.
+    """
+    path = folder / LOCK_NAME
+    try:
+        said = json.loads(path.read_bytes())
+        pid, here = int(said["pid"]), said["host"] == socket.gethostname()
+        opened = list(Path(f"/proc/{pid}/fd").iterdir()) if here else []
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return pid if any(_same(one, path) for one in opened) else None
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
 class RunLock:
     """The right to write one run; held until `release` or the end of the process."""
 

@@ -92,8 +92,6 @@ def history_table(result: RunResult) -> Table:
         style = "green" if one.gained else "dim" if one.speedup is None else ""
         speedup = "" if one.speedup is None else figures.times(one.speedup)
         table.add_row(Text(" + ".join(one.recipes), style=style), speedup, gained, Text(why.partition("\n")[0]))
-    for name, reason in result.declined:
-        table.add_row(Text(name, style="dim"), "", "", Text(f"does not apply: {reason}", style="dim"))
     return table
 
 
@@ -111,6 +109,9 @@ def closing_lines(result: RunResult, page: Path) -> Iterable[Text]:
     yield from map(Text, _beside(result))
     if warning := figures.disturbance(result.evaluation):
         yield Text(warning, style="yellow")
+    if result.declined:
+        do = "does" if len(result.declined) == 1 else "do"
+        yield Text(f"{figures.plural(len(result.declined), 'recipe')} {do} not apply; the page says why.", style="dim")
     if result.spend.usd or result.spend.unpriced:
         yield Text(f"Spent {figures.usd(result.spend.usd)} and {figures.count(result.spend.tokens)} tokens.")
     for note in result.notes:
@@ -155,7 +156,7 @@ def finish(terminal: Terminal, done: Optimized) -> None:
     """
     result = done.result
     summary = summarise(done.folder)
-    if result.recipe_history or result.declined:
+    if result.recipe_history:
         terminal.show(history_table(result))
     terminal.show(runs_table([row_of(result, summary)]))
     terminal.show(*closing_lines(result, done.folder / "report.html"))

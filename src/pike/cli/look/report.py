@@ -32,14 +32,12 @@ def report(run: opt.Run, as_json: opt.Json = False) -> None:
 
 
 def _report_campaign(terminal: Terminal, folder: Path) -> None:
-    """The table, `campaign.json` anew, and the pages of the runs that have begun."""
+    """The table, `campaign.json` anew, and the pages of the campaign and its runs."""
     found = write_figures(folder)
     campaign.show(terminal, folder, found)
-    begun = any(cell.run for cell in found.cells)
-    page = write_page(folder / "runs") if begun else None
-    if page is not None:
-        terminal.show(Text(f"page      {page}"))
-    terminal.result({"report": None if page is None else str(page), "campaign": found})
+    page = write_page(folder)
+    terminal.show(Text(f"page      {page}"))
+    terminal.result({"report": str(page), "campaign": found})
 
 
 def _sentence(summary: RunSummary) -> str:

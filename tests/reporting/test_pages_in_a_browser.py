@@ -1,0 +1,142 @@
+"""Pages and the dashboard as a person meets them: in a real Chromium, from a real `pike serve`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from report_runs import HOSTILE, LARGE, ORIGINAL_SOURCE, attempt, refused, started_run, valid
+
+from pike.core.step import Role, Step
+from pike.store import Journal
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="the browser is driven by playwright")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+AXE = next((path for path in (Path(os.environ.get("AXE", "/none")),) if path.is_file()), None)
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on the PATH")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    found = browser.new_page(viewport={"width": 1200, "height": 900})
+    found.problems = []
+    found.on("pageerror", lambda error: found.problems.append(str(error)))
+    found.on("dialog", lambda dialog: (found.problems.append(dialog.message), dialog.dismiss()))
+    found.on("request", lambda request: found.problems.append(request.url) if "evil" in request.url else None)
+    yield found
+    found.close()
+    assert found.problems == []
+
+
+def open_report(page: Any, folder: Path, at: str = "") -> None:
+    page.goto((folder / "report.html").as_uri() + at)
+    page.wait_for_selector("[role=tabpanel]")
+
+
+def test_the_result_the_trajectory_and_the_diff_of_the_winner(page: Any, runs: Path) -> None:
+    open_report(page, runs / "whole")
+    assert page.inner_text(".hero .figure") == "2.60×"
+    assert "2 candidates refused" in page.get_attribute(".chart", "aria-label")
+    assert page.inner_text("tr.in").split("\t")[-1].strip() == "x = 1"
+    page.check("#split")
+    assert page.locator("table.split td.in").count() == 2
+    page.select_option("#compared", "original")
+    page.wait_for_selector("td.out >> text=the original")
+
+
+def test_prompt_answer_and_verdict_are_reached_by_keyboard(page: Any, runs: Path) -> None:
+    open_report(page, runs / "whole")
+    page.focus("[role=listbox]")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowDown")
+    assert page.inner_text("h3.name").startswith("c1")
+    page.focus("#tab-changes")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.get_attribute("#tab-prompt", "aria-selected") == "true"
+    assert page.inner_text("[role=tabpanel] > pre") == "prompt"
+
+
+def test_what_a_hostile_candidate_wrote_is_text(page: Any, runs: Path) -> None:
+    open_report(page, runs / "whole", "#c2")
+    assert HOSTILE in page.inner_text(".details .why")
+    page.click("#tab-source")
+    assert "alert('owned')" in page.inner_text(".code")
+    page.click("#tab-verdict")
+    assert page.locator("img, iframe, [onerror]").count() == 0
+    blocked = "const s = document.createElement('script'); s.textContent = 'window.owned = 1'; document.body.append(s)"
+    assert page.evaluate(f"{blocked}; window.owned") is None, "the policy admits no other script"
+
+
+def test_ten_thousand_candidates_are_searched_without_ten_thousand_elements(page: Any, url: str) -> None:
+    page.goto(f"{url}/run/large")
+    page.wait_for_selector("[role=option]", timeout=30_000)
+    assert page.locator("[role=option]").count() < 60
+    page.focus("[role=listbox]")
+    page.keyboard.press("End")
+    page.wait_for_selector(f"h3.name >> text=c{LARGE - 1}")
+    page.fill("#search", "blockIdy")
+    page.select_option("#status", "build-error")
+    page.wait_for_function("document.querySelector('.controls [role=status]').textContent.includes(' of ')")
+    assert {"build-error"} == set(page.locator("[role=option] .badge").all_inner_texts())
+    page.fill("#search", "")
+    page.select_option("#order", "tree")
+    assert page.locator("[role=option]").count() < 60
+
+
+def test_an_event_is_on_the_screen_a_moment_after_its_commit(page: Any, url: str, runs: Path) -> None:
+    with Journal.create(runs / "live") as journal:
+        journal.append(started_run())
+        page.goto(f"{url}/run/live")
+        page.wait_for_selector("text=a process works on this run")
+        journal.append(*attempt(Step(0, Role.OPTIMISE), ORIGINAL_SOURCE, refused()))
+        page.wait_for_selector("[role=option] >> text=wrong-output", timeout=5_000)
+        journal.append(*attempt(Step(1, Role.OPTIMISE), ORIGINAL_SOURCE + "y = 2\n", valid(1.7)))
+        page.wait_for_selector(".hero .figure >> text=1.70×", timeout=5_000)
+        page.goto(url)
+        page.wait_for_selector("tr:has-text('live') >> text=running", timeout=20_000)
+    page.wait_for_selector("tr:has-text('live') >> text=unfinished", timeout=20_000)
+
+
+def test_runs_are_compared(page: Any, url: str) -> None:
+    page.goto(f"{url}/compare?run=whole&run=large")
+    page.wait_for_selector("h1 >> text=2 runs compared", timeout=20_000)
+    assert page.locator(".chart path.best").count() == 2
+
+
+def test_a_wrong_token_stops_nothing_and_asks_again(page: Any, url: str, runs: Path) -> None:
+    with Journal.create(runs / "held") as journal:
+        journal.append(started_run())
+        page.goto(f"{url}/run/held#token=wrong")
+        page.click("text=Stop")
+        page.wait_for_selector("#token")
+        assert "token" not in page.url
+
+
+@pytest.mark.skipif(AXE is None, reason="the variable AXE names no axe.min.js")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_contrast_and_labels_pass_axe(browser: Any, runs: Path, url: str, scheme: str) -> None:
+    assert AXE is not None
+    found = browser.new_page(color_scheme=scheme, bypass_csp=True)
+    for address in ((runs / "whole" / "report.html").as_uri(), f"{url}/", f"{url}/compare?run=whole&run=large"):
+        found.goto(address)
+        found.wait_for_selector(".card", timeout=20_000)
+        found.evaluate(AXE.read_text())
+        violations = found.evaluate(
+            "axe.run().then(result => result.violations.map(one => [one.id, one.nodes[0].html]))"
+        )
+        assert violations == [], address
+    found.close()
