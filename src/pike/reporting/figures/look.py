@@ -1,0 +1,91 @@
+"""The look of all figures: colours, axes of speedups, legends.
+
+Knows matplotlib's axes, not the meaning of values. The style sheet `pike.mplstyle` holds fonts and
+sizes; the colours are those of Okabe and Ito, which colour-blind people can tell apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pike.reporting.figures.drawing import Sheet
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5195", "#000000")
+DASHES = ("-", "--", ":", "-.")
+MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+GREY, FAINT = "#6B6B6B", "#D9D9D9"
+_LOG_FROM = 8.0
+"""Speedups that span more than this ratio are drawn on a logarithmic axis."""
+
+
+def styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """A colour, dash and mark for each name; beyond eight the dashes tell them apart."""
+    return {
+        name: {
+            "color": COLOURS[at % len(COLOURS)],
+            "linestyle": DASHES[at // len(COLOURS) % len(DASHES)],
+            "marker": MARKS[at % len(MARKS)],
+        }
+        for at, name in enumerate(names)
+    }
+
+
+def of_contenders(sheet: Sheet) -> dict[str, dict[str, Any]]:
+    """The styles of contenders: the same in every figure of one material."""
+    return styles(sheet.order or sheet.names("contender"))
+
+
+def speedup_axis(axes: Axes, values: Iterable[float], *, which: str = "y", anchor: float | None = 1.0) -> None:
+    """Fit an axis to speedups: around the values and 1, logarithmic where they span much."""
+    known = [value for value in values if value > 0 and math.isfinite(value)] + ([anchor] if anchor else [])
+    low, high = min(known, default=0.9), max(known, default=1.1)
+    set_scale, set_limits = (axes.set_yscale, axes.set_ylim) if which == "y" else (axes.set_xscale, axes.set_xlim)
+    axis = axes.yaxis if which == "y" else axes.xaxis
+    if high / low > _LOG_FROM:
+        set_scale("log")
+        room = (high / low) ** 0.06
+        set_limits(low / room, high * room)
+        _plain_log(axis, math.log10(high / low))
+    else:
+        room = max(0.06 * (high - low), 0.01 * high)
+        set_limits(low - room, high + room)
+        axis.set_major_formatter(lambda value, _: f"{round(value, 6):g}×")
+
+
+def _plain_log(axis: Any, decades: float) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if decades < 3 else (1,)))
+    axis.set_major_formatter(lambda value, _: f"{value:g}×")
+    axis.set_minor_formatter(NullFormatter())
+
+
+def one_line(axes: Axes, *, which: str = "y") -> None:
+    """The line at 1: the original."""
+    (axes.axhline if which == "y" else axes.axvline)(1.0, color=GREY, linewidth=0.8, zorder=1)
+
+
+def legend(figure: Figure, axes: Axes | None = None, *, columns: int = 3, **handles: Any) -> None:
+    """A legend below the axes, where it covers nothing; none for a single entry."""
+    given, labels = handles.get("handles"), None
+    if given is None:
+        pairs: Mapping[str, Any] = dict(
+            reversed(pair)
+            for one in ([axes] if axes is not None else figure.axes)
+            for pair in zip(*one.get_legend_handles_labels(), strict=True)
+        )
+        given, labels = list(pairs.values()), list(pairs)
+    if len(given) > 1:
+        extra = {"labels": labels} if labels else {}
+        figure.legend(handles=given, loc="outside lower center", ncols=min(columns, len(given)), **extra)
+
+
+def short(task: str) -> str:
+    """A task's name without its suite."""
+    return task.rpartition("/")[2]
