@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pike.api.external import ask, finish, tell
     from pike.api.judging import doctor, evaluate, lint, self_test
     from pike.api.options import ConfigSource, ModelNames, Options
-    from pike.api.outputs import export, load, report
+    from pike.api.outputs import export, figures, load, report
     from pike.api.runs import Optimized, estimate, optimize, resume
     from pike.api.suite import ResultsTable, Survey, baseline, suite
     from pike.api.targets import ExampleInputs, Inputs, Target
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Checkpoint,
         Estimate,
         ExternalStatus,
+        FigureEntry,
         MoveReply,
         Observer,
         Progress,
@@ -53,6 +54,7 @@ __all__ = [
     "Evaluation",
     "ExampleInputs",
     "ExternalStatus",
+    "FigureEntry",
     "InfraError",
     "Inputs",
     "LintReport",
@@ -84,6 +86,7 @@ __all__ = [
     "estimate",
     "evaluate",
     "export",
+    "figures",
     "finish",
     "lint",
     "load",
@@ -101,12 +104,12 @@ _HOMES = {
     "pike.api.external": "ask finish tell",
     "pike.api.judging": "doctor evaluate lint self_test",
     "pike.api.options": "ConfigSource ModelNames Options",
-    "pike.api.outputs": "export load report",
+    "pike.api.outputs": "export figures load report",
     "pike.api.runs": "Optimized estimate optimize resume",
     "pike.api.suite": "ResultsTable Survey baseline suite",
     "pike.api.targets": "ExampleInputs Inputs Target",
-    "pike.api.views": "Check Checkpoint Estimate ExternalStatus MoveReply Observer Progress Question RunResult "
-    "SelfTestResult",
+    "pike.api.views": "Check Checkpoint Estimate ExternalStatus FigureEntry MoveReply Observer Progress Question "
+    "RunResult SelfTestResult",
     "pike.core.errors": "BoundaryError InfraError PikeError ProviderError StoreError UserError",
     "pike.core.query": "Answer",
     "pike.core.settings.config": "RunConfig",

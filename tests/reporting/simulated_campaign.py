@@ -16,7 +16,18 @@ from pike.core.comparison.campaign import CampaignConfig, CampaignPlan, Campaign
 from pike.core.comparison.contender import Contender, ContenderKind
 from pike.core.comparison.results import Provenance, Result
 from pike.core.device import DeviceFacts
-from pike.core.events import Asked, Event, Finished, Judged, Proposed, QueryAnswered, QuerySent, RunStarted, Stopped, Told
+from pike.core.events import (
+    Asked,
+    Event,
+    Finished,
+    Judged,
+    Proposed,
+    QueryAnswered,
+    QuerySent,
+    RunStarted,
+    Stopped,
+    Told,
+)
 from pike.core.query import Answer, Query
 from pike.core.settings.budget import Budget
 from pike.core.settings.config import LlmConfig, RunConfig, StrategyConfig

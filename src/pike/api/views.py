@@ -17,6 +17,7 @@ from pike.engine.tools.openevolve import Checkpoint
 from pike.engine.tools.self_test import SelfTestResult
 from pike.reporting import ReportedCandidate, RunSummary, has_results, summarise
 from pike.reporting.campaign import CampaignFigures, CellFigures, CellState
+from pike.reporting.figures.entry import FigureEntry
 from pike.reporting.standings import FAST, Axis, Cut, Spread
 from pike.tasks import in_suite, suites
 from pike.tasks import resolve as find_task
@@ -34,6 +35,7 @@ __all__ = [
     "Cut",
     "Estimate",
     "ExternalStatus",
+    "FigureEntry",
     "MoveReply",
     "Observer",
     "PresetInfo",

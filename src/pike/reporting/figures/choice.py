@@ -6,7 +6,7 @@ Knows the registry. Does not know formats (`writing`) or where values come from 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -14,27 +14,9 @@ from pike.core.errors import UserError
 from pike.reporting.figures.data.published import published
 from pike.reporting.figures.data.reading import material
 from pike.reporting.figures.drawing import Drawing, FigureKind, Lack
+from pike.reporting.figures.entry import FigureEntry
 from pike.reporting.figures.registry import KINDS
 from pike.reporting.figures.writing import check_formats, write_drawing
-
-
-@dataclass(frozen=True, slots=True)
-class FigureEntry:
-    """One figure of some folders.
-
-    Attributes:
-        name: of its files, without ending.
-        kind: of figure.
-        title: what it shows; what its kind shows where it cannot be drawn.
-        missing: why it cannot be drawn, empty where it can.
-        files: that were written; empty in a list.
-    """
-
-    name: str
-    kind: str
-    title: str
-    missing: str = ""
-    files: tuple[Path, ...] = ()
 
 
 def list_all(

@@ -37,8 +37,11 @@ class Sheet:
     order: tuple[str, ...] = ()
 
     def names(self, column: str) -> tuple[str, ...]:
-        """The different words of a column, in order of appearance."""
-        return tuple(dict.fromkeys(str(row[column]) for row in self.rows if row[column] is not None))
+        """The different words of a column: contenders in their own order, others as they appear."""
+        found = dict.fromkeys(str(row[column]) for row in self.rows if row[column] is not None)
+        if column == "contender" and self.order:
+            return tuple(name for name in self.order if name in found)
+        return tuple(found)
 
     def where(self, **wanted: Entry) -> Iterator[Row]:
         """The rows with these values."""

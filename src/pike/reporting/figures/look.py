@@ -7,7 +7,7 @@ sizes; the colours are those of Okabe and Ito, which colour-blind people can tel
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pike.reporting.figures.drawing import Sheet
@@ -71,19 +71,35 @@ def one_line(axes: Axes, *, which: str = "y") -> None:
     (axes.axhline if which == "y" else axes.axvline)(1.0, color=GREY, linewidth=0.8, zorder=1)
 
 
-def legend(figure: Figure, axes: Axes | None = None, *, columns: int = 3, **handles: Any) -> None:
-    """A legend below the axes, where it covers nothing; none for a single entry."""
-    given, labels = handles.get("handles"), None
-    if given is None:
-        pairs: Mapping[str, Any] = dict(
-            reversed(pair)
-            for one in ([axes] if axes is not None else figure.axes)
-            for pair in zip(*one.get_legend_handles_labels(), strict=True)
-        )
-        given, labels = list(pairs.values()), list(pairs)
-    if len(given) > 1:
-        extra = {"labels": labels} if labels else {}
-        figure.legend(handles=given, loc="outside lower center", ncols=min(columns, len(given)), **extra)
+def legend(figure: Figure, axes: Axes | None = None, *, columns: int = 3, least: int = 2) -> None:
+    """A legend below the axes, where it covers nothing; none for fewer entries than `least`."""
+    found: dict[str, Any] = {}
+    for one in [axes] if axes is not None else figure.axes:
+        for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
+            found[label] = handle
+    if len(found) >= least:
+        columns = min(columns, len(found))
+        figure.legend(handles=list(found.values()), labels=list(found), loc="outside lower center", ncols=columns)
+
+
+def labels_beside(axes: Axes, values: Sequence[tuple[float, str]]) -> None:
+    """Names of values of the vertical axis, right of it; close ones are moved apart."""
+    places = [axes.transAxes.inverted().transform(axes.transData.transform((0.0, value)))[1] for value, _ in values]
+    order = sorted(range(len(values)), key=lambda at: places[at])
+    height, last = 0.047, -1.0
+    put: dict[int, float] = {}
+    for at in order:
+        put[at] = last = max(places[at], last + height)
+    ceiling = 1.0
+    for at in reversed(order):
+        put[at] = min(put[at], ceiling)
+        ceiling = put[at] - height
+    for at, (_, name) in enumerate(values):
+        axes.annotate(
+            name, (1.0, places[at]), (1.04, put[at]), xycoords="axes fraction", textcoords="axes fraction", fontsize=6,
+            va="center", color=GREY, annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": FAINT, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 1},
+        )  # fmt: skip
 
 
 def short(task: str) -> str:

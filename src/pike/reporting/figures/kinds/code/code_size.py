@@ -48,7 +48,7 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
         rows = list(sheet.where(contender=name))
         left.plot(
             [number(row["lines_of_code"]) for row in rows], [number(row["speedup"]) for row in rows],
-            styles[name]["marker"], color=styles[name]["color"], alpha=0.45, markersize=3, linestyle="", label=name,
+            styles[name]["marker"], color=styles[name]["color"], alpha=0.6, markersize=3.5, linestyle="", label=name,
             markeredgewidth=0,
         )  # fmt: skip
     lines, speedups = ([number(row[one]) for row in sheet.rows] for one in ("lines_of_code", "speedup"))

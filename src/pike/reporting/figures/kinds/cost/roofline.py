@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from pike.core.verdict.profile import Profile
 from pike.reporting.figures import look
 from pike.reporting.figures.data.records import DrawnCell, Material, SearchRecord
-from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Sheet, number, sheet
+from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Row, Sheet, number, sheet
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _BEFORE, _AFTER, _CEILING = "original", "best", "ceilings"
@@ -71,27 +72,7 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
         axes.plot(
             [left, ridge, right], [left * rate, top, top], color=look.GREY, linewidth=1.2, label="measured ceilings"
         )
-    styles = look.of_contenders(sheet)
-    runs = dict.fromkeys((row["contender"], row["task"], row["repeat"]) for row in points)
-    for contender, task, repeat in runs:
-        mine = {
-            row["which"]: row
-            for row in points
-            if (row["contender"], row["task"], row["repeat"]) == (contender, task, repeat)
-        }
-        for which, row in mine.items():
-            x, y, colour = (
-                number(row["operations_per_byte"]),
-                number(row["operations_per_second"]),
-                styles[str(contender)]["color"],
-            )
-            full = which == _AFTER
-            axes.plot(x, y, "o", color=colour, markerfacecolor=colour if full else "white", zorder=3, linestyle="",
-                      label=f"{contender}, best" if full else f"{contender}, original")  # fmt: skip
-        if len(mine) > 1:
-            begin, end = (number(mine[which]["operations_per_second"]) for which in (_BEFORE, _AFTER))
-            x = number(mine[_AFTER]["operations_per_byte"])
-            axes.plot([x, x], [begin, end], color=styles[str(contender)]["color"], linewidth=0.8)
+    _moves(axes, sheet, points)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(left, right)
@@ -101,6 +82,22 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
     axes.set_xlabel("operations a byte, as the reference must move and compute")
     axes.set_ylabel("GFLOP/s")
     look.legend(figure, axes)
+
+
+def _moves(axes: Axes, sheet: Sheet, points: list[Row]) -> None:
+    """A line from the original (hollow) to the best (full) of each search."""
+    styles = look.of_contenders(sheet)
+    for name in sheet.names("contender"):
+        axes.plot([], [], "o", color=styles[name]["color"], label=f"{name}, best")
+    axes.plot([], [], "o", color=look.GREY, markerfacecolor="white", label="original")
+    places: dict[tuple[str, Entry, Entry], list[tuple[float, float]]] = {}
+    for row in points:
+        x, y = number(row["operations_per_byte"]), number(row["operations_per_second"])
+        places.setdefault((str(row["contender"]), row["task"], row["repeat"]), []).append((x, y))
+        colour = styles[str(row["contender"])]["color"]
+        axes.plot(x, y, "o", color=colour, markerfacecolor=colour if row["which"] == _AFTER else "white", zorder=3)
+    for (name, *_), ends in places.items():
+        axes.plot(*zip(*ends, strict=True), color=styles[name]["color"], linewidth=0.8)
 
 
 def _kernels(known: _Known) -> Drawing | Lack:

@@ -81,7 +81,7 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
         for row in rows:
             width = 100.0 * number(row["hours"]) / total if total else 0.0
             axes.barh(place, width, 0.62, left=left, color=_COLOURS[str(row["work"])], label=str(row["work"]))
-            if width > 9.0:
+            if width > 6.0:
                 white = row["work"] in ("queries", "timing", "correctness")
                 axes.text(
                     left + width / 2,

@@ -1,6 +1,6 @@
 """The speedup of each contender on each task, as a figure and as tables.
 
-Knows the median over repeats. Does not know geomeans.
+Knows the median over repeats, in which one without a candidate counts as 1. Does not know geomeans.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pike.reporting.figures.tabular import TextCell, latex, markdown
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_SEVERAL = "\n(median of repeats; one without a valid candidate counts as 1)"
 _DARK = 0.62
 """The part of the colour scale from which text on it is white."""
 
@@ -34,10 +35,11 @@ def _drawing(material: Material, ending: str) -> Drawing:
     )
     head = ["task", *names]
     body = [[TextCell(look.short(task)), *(_cell(values, task, name) for name in names)] for task in tasks]
+    several = any(number(row["runs"]) > 1 for row in values.rows)
     width = 1.6 + 0.06 * max(len(look.short(task)) for task in tasks) + 0.85 * len(names)
     return Drawing(
         f"tasks{ending}",
-        "Speedup over eager on each task; the best of a row in bold",
+        "Speedup over eager on each task, the best in bold" + (_SEVERAL if several else ""),
         values,
         _draw,
         (max(4.0, width), 1.2 + 0.19 * len(tasks)),
@@ -49,9 +51,10 @@ def _rows(material: Material, task: str) -> list[tuple[str | int | float | None,
     rows = []
     for name in material.contenders:
         cells = [cell for cell in material.of(name) if cell.task == task]
-        known = [cell.speedup for cell in cells if cell.speedup is not None]
+        lacking = sum(cell.speedup is None for cell in cells)
         if cells:
-            rows.append((name, statistics.median(known) if known else None, len(cells), len(cells) - len(known)))
+            middle = statistics.median(cell.speedup or 1.0 for cell in cells) if lacking < len(cells) else None
+            rows.append((name, middle, len(cells), lacking))
     best = max((row[1] for row in rows if row[1] is not None), default=None)
     return [(task, *row, int(row[1] is not None and row[1] == best)) for row in rows]
 

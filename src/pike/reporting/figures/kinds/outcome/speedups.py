@@ -86,8 +86,9 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
     axes.set_yticks(range(len(bars)), [_label(row) for row in bars])
     axes.set_ylim(len(bars) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel("speedup over eager (clamped geomean)")
-    look.legend(figure, axes)
+    repeated = any(number(row["repeats"]) > 1 for row in bars)
+    axes.set_xlabel("speedup over eager" + ("; whiskers: lowest and highest repeat" if repeated else ""))
+    look.legend(figure, axes, least=1)
 
 
 def _label(row: Row) -> str:

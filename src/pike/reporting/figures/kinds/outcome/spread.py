@@ -14,6 +14,7 @@ from pike.reporting.figures.data.records import Material
 from pike.reporting.figures.drawing import Drawing, FigureKind, Lack, Sheet, number, sheet
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _ONE, _MEDIAN, _TASKS = "one repeat", "median and quartiles", "95 % over tasks"
@@ -50,16 +51,15 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
         colour = styles[name]["color"]
         for row in sheet.where(contender=name, what=_TASKS):
             low, high = number(row["low"]), number(row["high"])
-            axes.plot([low, high], [place + 0.18] * 2, color=look.GREY, linewidth=1.2, label=f"{_TASKS} (bootstrap)")
+            axes.plot([low, high], [place + 0.18] * 2, color=look.GREY, linewidth=1.2)
             axes.plot(number(row["speedup"]), place + 0.18, "|", color=look.GREY, markersize=7)
         for row in sheet.where(contender=name, what=_MEDIAN):
             low, high = number(row["low"]), number(row["high"])
-            axes.barh(place - 0.14, high - low, 0.3, left=low, color=colour, alpha=0.3, label="quartiles of repeats")
-            axes.plot(
-                [number(row["speedup"])] * 2, [place - 0.29, place + 0.01], color=colour, label="median of repeats"
-            )
+            axes.barh(place - 0.14, high - low, 0.3, left=low, color=colour, alpha=0.3)
+            axes.plot([number(row["speedup"])] * 2, [place - 0.29, place + 0.01], color=colour)
         ones = [number(row["speedup"]) for row in sheet.where(contender=name, what=_ONE)]
-        axes.plot(ones, [place - 0.14] * len(ones), "o", color=colour, markersize=3.5, linestyle="", label=_ONE)
+        axes.plot(ones, [place - 0.14] * len(ones), "o", color=colour, markersize=3.5, linestyle="")
+    _keys(axes, {str(row["what"]) for row in sheet.rows})
     values = [number(row[one]) for row in sheet.rows for one in ("speedup", "low", "high") if row[one] is not None]
     look.speedup_axis(axes, values, which="x", anchor=None)
     axes.set_yticks(range(len(names)), names)
@@ -68,6 +68,16 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
     axes.grid(axis="x")
     axes.set_xlabel("speedup over eager (clamped geomean)")
     look.legend(figure, axes, columns=4)
+
+
+def _keys(axes: Axes, whats: set[str]) -> None:
+    """Entries of the legend, in grey: each row has a colour of its own."""
+    if _MEDIAN in whats:
+        axes.plot([], [], "o", color=look.GREY, markersize=3.5, label=_ONE)
+        axes.fill_between([], [], color=look.GREY, alpha=0.3, linewidth=0, label="quartiles of repeats")
+        axes.plot([], [], "|", color=look.GREY, markersize=8, markeredgewidth=1.5, label="median of repeats")
+    if _TASKS in whats:
+        axes.plot([], [], color=look.GREY, linewidth=1.2, label=f"{_TASKS} (bootstrap)")
 
 
 KIND = FigureKind("spread", "medians and quantiles over repeats, bootstrap over tasks", _plan)

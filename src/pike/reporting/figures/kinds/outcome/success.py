@@ -28,6 +28,7 @@ _MEASURES = {
     "compiles": "attempts that compile",
     "correct": "attempts that are correct",
 }
+_COMPILE = "compile"
 _BROKEN = {Status.PARSE_ERROR.value, Status.BUILD_ERROR.value, Status.LOAD_ERROR.value}
 
 
@@ -64,7 +65,8 @@ def _measures(material: Material, name: str) -> tuple[float | None, ...]:
     cells = material.of(name)
     speedups = [cell.speedup for cell in cells]
     known = [speedup for speedup in speedups if speedup is not None]
-    over = [speedup for cell in cells if (speedup := _over_compile(material, cell)) is not None]
+    rivals: Sequence[DrawnCell] = [] if name.startswith(_COMPILE) else cells
+    over = [speedup for cell in rivals if (speedup := _over_compile(material, cell)) is not None]
     attempts = [one for cell in cells if cell.search for one in cell.search.attempts if one.role != "outside"]
     total = len(attempts)
     return (
@@ -82,10 +84,10 @@ def _over_compile(material: Material, cell: DrawnCell) -> float | None:
     found = [
         other.speedup
         for other in material.cells
-        if other.task == cell.task and other.speedup and other.contender.startswith("compile")
+        if other.task == cell.task and other.speedup and other.contender.startswith(_COMPILE)
     ]
     beside = cell.search.baselines if cell.search else {}
-    found += [speedup for name, speedup in beside.items() if speedup and name.startswith("compile")]
+    found += [speedup for name, speedup in beside.items() if speedup and name.startswith(_COMPILE)]
     return (cell.speedup or 0.0) / max(found) if found else None
 
 
@@ -129,7 +131,7 @@ def _panel(axes: Axes, sheet: Sheet, measure: str) -> None:
     axes.set_xlim(low - 0.02 * (most - low), most + 0.3 * (most - low))
     axes.set_ylim(len(sheet.rows) - 0.4, -0.6)
     axes.set_yticks(range(len(sheet.rows)), [str(row["contender"]) for row in sheet.rows])
-    ticks = [low, base, most] if speed and low < base else [base, most]
+    ticks = [base, most]
     axes.set_xticks(ticks, [f"{one:.2g}×" if speed else f"{one:.0%}" for one in ticks])
     axes.tick_params(axis="y", length=0)
     axes.set_title(_MEASURES[measure], fontsize=7.5, weight="normal")

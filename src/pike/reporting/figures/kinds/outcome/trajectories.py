@@ -56,6 +56,7 @@ def _one(material: Material, measure: Measure, ending: str) -> Drawing | Lack:
         f"Clamped geomean over the {_LABELS[measure]}, as measured by the search",
         sheet(f"contender series {measure.value} speedup low high", rows, material.contenders),
         _draw,
+        (8.2 if material.published else 6.4, 3.8),
     )
 
 
@@ -82,9 +83,9 @@ def _published(material: Material, measure: Measure) -> list[tuple[Entry, ...]]:
     for one in material.published:
         place = re.fullmatch(unit, one.cut) if unit else None
         if place and one.measure == "geomean":
-            found.append((f"{one.contender} ({one.source})", _PUBLISHED, float(place[1]), one.value, None, None))
+            found.append((f"{one.contender} (published)", _PUBLISHED, float(place[1]), one.value, None, None))
         elif one.measure == "geomean" and not one.cut:
-            found.append((f"{one.contender} ({one.source})", _PUBLISHED, None, one.value, None, None))
+            found.append((f"{one.contender} (published)", _PUBLISHED, None, one.value, None, None))
     return found
 
 
@@ -92,19 +93,21 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
     axes = figure.subplots()
     x = sheet.columns[2]
     styles = look.of_contenders(sheet)
-    for name in dict.fromkeys(str(row["contender"]) for row in sheet.where(series=_SEARCH)):
+    searching = {row["contender"] for row in sheet.where(series=_SEARCH)}
+    for name in (name for name in sheet.names("contender") if name in searching):
         _steps(axes, x, list(sheet.where(contender=name, series=_SEARCH)), styles[name])
     end = max(number(row[x]) for row in sheet.rows if row[x] is not None)
     for row in sheet.where(series=_LINE):
         name = str(row["contender"])
         axes.axhline(number(row["speedup"]), color=styles[name]["color"], linestyle="--", linewidth=1.0, label=name)
-    _marks(axes, x, list(sheet.where(series=_PUBLISHED)), end)
     axes.set_xlim(0.0, end * 1.02)
     look.one_line(axes)
-    look.speedup_axis(axes, [number(row["speedup"]) for row in sheet.rows])
+    bounds = ("speedup", "low", "high")
+    look.speedup_axis(axes, [number(row[one]) for row in sheet.rows for one in bounds if row[one] is not None])
     axes.grid(axis="y")
     axes.set_xlabel(_LABELS[Measure(x)])
     axes.set_ylabel("speedup over eager\n(clamped geomean)")
+    _marks(axes, x, list(sheet.where(series=_PUBLISHED)))
     look.legend(figure, axes)
 
 
@@ -119,19 +122,15 @@ def _steps(axes: Axes, x: str, rows: list[Row], style: dict[str, str]) -> None:
         axes.fill_between(places, low, high, step="post", color=style["color"], alpha=0.15, linewidth=0)
 
 
-def _marks(axes: Axes, x: str, rows: list[Row], end: float) -> None:
-    """Published numbers: a mark where they were taken, with their name; a dotted line without a place."""
-    placed = sorted((row for row in rows if row[x] is not None), key=lambda row: number(row["speedup"]))
-    for row in placed:
-        axes.plot(number(row[x]), number(row["speedup"]), "D", color=look.GREY, markerfacecolor="white", markersize=4)
-    if placed:
-        axes.plot([], [], "D", color=look.GREY, markerfacecolor="white", linestyle="", label="published")
-    for row in (row for row in rows if row[x] is None):
-        value, name = number(row["speedup"]), str(row["contender"]).partition(" (")[0]
-        axes.axhline(value, color=look.GREY, linestyle=":", linewidth=0.9)
-        axes.annotate(
-            f"{name}, published", (0.01 * end, value), (0, 2), textcoords="offset points", fontsize=6, color=look.GREY
-        )
+def _marks(axes: Axes, x: str, rows: list[Row]) -> None:
+    """Published numbers: a mark where they were taken, a dotted line without a place."""
+    for row in rows:
+        if row[x] is None:
+            axes.axhline(number(row["speedup"]), color=look.GREY, linestyle=":", linewidth=0.9)
+        else:
+            place = number(row[x]), number(row["speedup"])
+            axes.plot(*place, "D", color=look.GREY, markerfacecolor="white", markersize=4, zorder=3)
+    look.labels_beside(axes, [(number(row["speedup"]), str(row["contender"])) for row in rows])
 
 
 KIND = FigureKind("trajectories", "geomean over queries, dollars and minutes", _plan)

@@ -5,6 +5,7 @@ Knows attempts with facts about their sources. Does not compute those facts.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from pike.reporting.figures import look
@@ -44,36 +45,39 @@ def _plan(material: Material) -> tuple[Drawing | Lack, ...]:
 def _draw_size(figure: Figure, sheet: Sheet) -> None:
     left, right = figure.subplots(1, 2)
     styles = look.of_contenders(sheet)
+    bounds = _bounds(max(number(row["changed_lines"]) for row in sheet.rows))
     for name in sheet.names("contender"):
         rows = list(sheet.where(contender=name))
         lines = [number(row["changed_lines"]) for row in rows]
         means = over_search([number(row["place_in_search"]) for row in rows], lines)
         style = styles[name]
         left.plot([100.0 * at for at, _ in means], [mean for _, mean in means], label=name, **style)
-        counts = [sum(low <= one < high for one in lines) / len(lines) for low, high in _bounds()]
-        right.step(
-            range(len(counts)),
-            [100.0 * one for one in counts],
-            where="mid",
-            color=style["color"],
-            linestyle=style["linestyle"],
-        )
+        counts = [sum(low <= one < high for one in lines) / len(lines) for low, high in bounds]
+        edges = [at - 0.5 for at in range(len(counts) + 1)]
+        shares = [100.0 * one for one in counts]
+        right.stairs(shares, edges, baseline=None, color=style["color"], linestyle=style["linestyle"], linewidth=1.5)
     left.set_xlim(0, 100)
     left.set_xlabel("% of the search")
     left.set_ylabel("mean of changed lines")
     left.grid(axis="y")
-    left.margins(y=0.1)
-    right.set_xticks(
-        range(len(_BINS)), [str(low) if high - low == 1 else f"{low}+" for low, high in _bounds()], rotation=45
-    )
+    left.set_ylim(bottom=0)
+    right.set_xticks(range(len(bounds)), [_said(low, high) for low, high in bounds], rotation=45)
+    right.set_ylim(bottom=0)
     right.set_xlabel("changed lines")
     right.set_ylabel("% of candidates")
     right.grid(axis="y")
     look.legend(figure, left)
 
 
-def _bounds() -> list[tuple[float, float]]:
-    return list(zip(_BINS, [*_BINS[1:], float("inf")], strict=True))
+def _bounds(most: float) -> list[tuple[float, float]]:
+    """The bins up to that of the largest number."""
+    return [(low, high) for low, high in zip(_BINS, [*_BINS[1:], math.inf], strict=True) if low <= most]
+
+
+def _said(low: float, high: float) -> str:
+    if high - low == 1:
+        return f"{low:g}"
+    return f"{low:g}+" if high == math.inf else f"{low:g}–{high - 1:g}"
 
 
 def _draw_gain(figure: Figure, sheet: Sheet) -> None:
@@ -83,7 +87,7 @@ def _draw_gain(figure: Figure, sheet: Sheet) -> None:
         rows = list(sheet.where(contender=name))
         axes.plot(
             [number(row["changed_lines"]) for row in rows], [number(row["gain"]) for row in rows],
-            styles[name]["marker"], color=styles[name]["color"], alpha=0.45, markersize=3, linestyle="", label=name,
+            styles[name]["marker"], color=styles[name]["color"], alpha=0.6, markersize=3.5, linestyle="", label=name,
             markeredgewidth=0,
         )  # fmt: skip
     axes.set_xscale("symlog", linthresh=1)
