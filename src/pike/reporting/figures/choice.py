@@ -18,6 +18,8 @@ from pike.reporting.figures.entry import FigureEntry
 from pike.reporting.figures.registry import KINDS
 from pike.reporting.figures.writing import check_formats, write_drawing
 
+_NO_SEARCH = "there is no journal of a search: name a run, or a campaign or suite with its runs"
+
 
 def list_all(
     folders: Sequence[Path], *, only: Sequence[str] = (), published_too: bool = False
@@ -62,7 +64,12 @@ def _planned(
     known = material(folders, with_code=any(kind.reads_code for kind in kinds))
     if published_too:
         known = replace(known, published=published())
-    return [(kind, one) for kind in kinds for one in kind.plan(known)]
+    searched = any(True for _ in known.searches)
+    return [
+        (kind, one)
+        for kind in kinds
+        for one in (kind.plan(known) if searched or not kind.of_searches else (Lack(kind.name, _NO_SEARCH),))
+    ]
 
 
 def _chosen(only: Sequence[str]) -> tuple[FigureKind, ...]:

@@ -111,9 +111,11 @@ class FigureKind:
         about: what its figures show, in a phrase.
         plan: what can be drawn from the material, and what cannot.
         reads_code: whether it needs facts about the candidates' sources.
+        of_searches: whether it needs the journal of a search.
     """
 
     name: str
     about: str
     plan: Callable[[Material], tuple[Drawing | Lack, ...]]
     reads_code: bool = False
+    of_searches: bool = False

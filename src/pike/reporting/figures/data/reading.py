@@ -17,6 +17,7 @@ from pike.core.errors import UserError
 from pike.reporting.campaign import CellState, summarise_campaign
 from pike.reporting.figures.data.records import DrawnCell, Material
 from pike.reporting.figures.data.searched import searched
+from pike.reporting.results import place_of
 from pike.store import campaigns, read_results
 from pike.store.schema import FILE_NAME
 
@@ -28,9 +29,12 @@ def material(paths: Sequence[Path], *, with_code: bool = True) -> Material:
         UserError: a folder holds nothing to draw from.
         StoreError: a journal cannot be read.
     """
+    suites = {path: _results(path) for path in paths if _is_suite(path)}
+    naming = _Naming([result for results in suites.values() for result in results])
     cells: list[DrawnCell] = []
     for path in paths:
-        cells += _as_repeats(list(_cells(path, with_code)), cells)
+        new = _of_suite(path, suites[path], naming, with_code) if path in suites else _cells(path, with_code)
+        cells += _as_repeats(list(new), cells)
     if not cells:
         named = ", ".join(f"'{path}'" for path in paths)
         raise UserError(f"Nothing in {named} has a result yet: wait for the first verdict, or name another folder")
@@ -43,13 +47,20 @@ def _as_repeats(new: list[DrawnCell], known: Sequence[DrawnCell]) -> Iterator[Dr
     return (replace(cell, repeat=cell.repeat + count[cell.task, cell.contender]) for cell in new)
 
 
+def _is_suite(path: Path) -> bool:
+    return path.is_file() or (not campaigns.is_campaign(path) and any(path.glob("results-*.jsonl*")))
+
+
+def _results(path: Path) -> list[Result]:
+    found = [result for result in read_results([path]) if not result.missing]
+    return sorted(found, key=lambda result: place_of(result.task))
+
+
 def _cells(path: Path, with_code: bool) -> Iterator[DrawnCell]:
     if campaigns.is_campaign(path):
         return _of_campaign(path, with_code)
     if (path / FILE_NAME).is_file():
         return iter([_of_run(path, with_code)])
-    if path.is_file() or any(path.glob("results-*.jsonl*")):
-        return _of_suite(path, with_code)
     runs = sorted(child for child in path.iterdir() if (child / FILE_NAME).is_file()) if path.is_dir() else []
     if not runs:
         raise UserError(f"There is no run, campaign or suite in '{path}': give the folder that PIKE wrote one to")
@@ -83,14 +94,21 @@ def _of_campaign(folder: Path, with_code: bool) -> Iterator[DrawnCell]:
             yield _with_verdict(drawn, results.get(cell.folder))
 
 
-def _of_suite(path: Path, with_code: bool) -> Iterator[DrawnCell]:
-    found = [result for result in read_results([path]) if not result.missing]
-    devices = {result.provenance.device.name for result in found}
-    precisions = {result.precision for result in found}
-    for result in found:
-        extra = [result.precision.value] * (len(precisions) > 1) + [result.provenance.device.name] * (len(devices) > 1)
-        name = f"{result.contender.name} ({', '.join(extra)})" if extra else result.contender.name
-        drawn = DrawnCell(result.task, name, result.contender.kind, 0, result.speedup)
+class _Naming:
+    """What contenders of suites are called: with precision and device where there are several."""
+
+    def __init__(self, results: Sequence[Result]) -> None:
+        self._precisions = len({result.precision for result in results}) > 1
+        self._devices = len({result.provenance.device.name for result in results}) > 1
+
+    def name(self, result: Result) -> str:
+        extra = [result.precision.value] * self._precisions + [result.provenance.device.name] * self._devices
+        return f"{result.contender.name} ({', '.join(extra)})" if extra else result.contender.name
+
+
+def _of_suite(path: Path, results: Sequence[Result], naming: _Naming, with_code: bool) -> Iterator[DrawnCell]:
+    for result in results:
+        drawn = DrawnCell(result.task, naming.name(result), result.contender.kind, 0, result.speedup)
         run = campaigns.run_folder(path, result.folder) if result.folder else None
         if run is not None and (run / FILE_NAME).is_file():
             drawn = replace(drawn, search=searched(run, with_code=with_code).search)

@@ -48,7 +48,7 @@ def searched(folder: Path, *, with_code: bool) -> SearchedRun:
     timing = verdict.timing if verdict else None
     return SearchedRun(
         task=summary.task.id,
-        strategy=summary.config.strategy.preset,
+        strategy=summary.config.strategy.preset if summary.config.llm.asks_models else "recipes",
         finished=summary.state is State.FINISHED,
         speedup=timing.speedup if timing else None,
         interval=timing.speedup_ci95 if timing else None,

@@ -88,4 +88,6 @@ def _draw_tasks(figure: Figure, sheet: Sheet) -> None:
     look.legend(figure, axes)
 
 
-KIND = FigureKind("code-size", "lines of code against speedup: scatter, heat map, tasks", _plan, True)
+KIND = FigureKind(
+    "code-size", "lines of code against speedup: scatter, heat map, tasks", _plan, reads_code=True, of_searches=True
+)

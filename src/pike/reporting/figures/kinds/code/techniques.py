@@ -56,7 +56,7 @@ def _by_time(material: Material, best: dict[str, list[Attempt]]) -> Drawing | La
             shares[_REST] = max(0.0, 1.0 - sum(shares.values()))
             rows += [(name, origin, len(profiles), share) for origin, share in shares.items()]
     if not rows:
-        return Lack("techniques-time", "no best candidate was profiled: run with --profile")
+        return Lack("techniques-time", "no best candidate was profiled: search with --set prompt.profile=true")
     values = sheet("contender origin solutions share", rows, material.contenders)
     count = len({row[0] for row in rows})
     title = "Whose kernels the best solutions spend their time in, by names of kernels"
@@ -102,4 +102,10 @@ def _draw_time(figure: Figure, sheet: Sheet) -> None:
     look.legend(figure, axes)
 
 
-KIND = FigureKind("techniques", "share of CUDA, Triton, C++, graphs, torch.compile and library calls", _plan, True)
+KIND = FigureKind(
+    "techniques",
+    "share of CUDA, Triton, C++, graphs, torch.compile and library calls",
+    _plan,
+    reads_code=True,
+    of_searches=True,
+)

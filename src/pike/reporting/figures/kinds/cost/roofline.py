@@ -29,7 +29,7 @@ def _plan(material: Material) -> tuple[Drawing | Lack, ...]:
     ]
     known = [one for one in found if one[2] or one[3]]
     if not known:
-        lack = "no candidate was profiled: run with --profile"
+        lack = "no candidate was profiled: search with --set prompt.profile=true"
         return Lack("roofline", lack), Lack("kernels", lack)
     return _roofline(material, known), _kernels(known)
 
@@ -166,4 +166,4 @@ def _draw_kernels(figure: Figure, sheet: Sheet) -> None:
     look.legend(figure, axes)
 
 
-KIND = FigureKind("roofline", "roofline before and after, and time by kernel", _plan)
+KIND = FigureKind("roofline", "roofline before and after, and time by kernel", _plan, of_searches=True)

@@ -130,4 +130,4 @@ def _draw_occupancy(figure: Figure, sheet: Sheet) -> None:
     look.legend(figure, columns=6)
 
 
-KIND = FigureKind("time", "where time goes, and occupancy of workers and device over time", _plan)
+KIND = FigureKind("time", "where time goes, and occupancy of workers and device over time", _plan, of_searches=True)

@@ -28,6 +28,7 @@ _MEASURES = {
     "compiles": "attempts that compile",
     "correct": "attempts that are correct",
 }
+_IN_A_LINE = 3
 _COMPILE = "compile"
 _BROKEN = {Status.PARSE_ERROR.value, Status.BUILD_ERROR.value, Status.LOAD_ERROR.value}
 
@@ -106,9 +107,13 @@ def _text(measure: str, value: float) -> str:
 
 
 def _draw(figure: Figure, sheet: Sheet) -> None:
-    grid = figure.subplots(2, 3, sharey=True).flat
-    for axes, measure in zip(grid, _MEASURES, strict=True):
+    known = [measure for measure in _MEASURES if any(row[measure] is not None for row in sheet.rows)]
+    lines = 1 + (len(known) > _IN_A_LINE)
+    grid = figure.subplots(lines, -(-len(known) // lines), sharey=True, squeeze=False).flat
+    for axes, measure in zip(grid, known, strict=False):
         _panel(axes, sheet, measure)
+    for axes in list(grid)[len(known) :]:
+        axes.set_axis_off()
 
 
 def _panel(axes: Axes, sheet: Sheet, measure: str) -> None:

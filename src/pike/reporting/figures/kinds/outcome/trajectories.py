@@ -37,8 +37,6 @@ def _plan(material: Material) -> tuple[Drawing | Lack, ...]:
 def _one(material: Material, measure: Measure, ending: str) -> Drawing | Lack:
     name = f"trajectories-{measure.value}{ending}"
     most = max((search.ended.at(measure) for _, search in material.searches), default=0.0)
-    if not any(True for _ in material.searches):
-        return Lack(name, "there is no search: a suite of fixed candidates has no trajectory")
     if most <= 0.0:
         return Lack(name, _WHY[measure])
     rows: list[tuple[Entry, ...]] = []
@@ -133,4 +131,4 @@ def _marks(axes: Axes, x: str, rows: list[Row]) -> None:
     look.labels_beside(axes, [(number(row["speedup"]), str(row["contender"])) for row in rows])
 
 
-KIND = FigureKind("trajectories", "geomean over queries, dollars and minutes", _plan)
+KIND = FigureKind("trajectories", "geomean over queries, dollars and minutes", _plan, of_searches=True)

@@ -78,4 +78,4 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
     look.legend(figure, left)
 
 
-KIND = FigureKind("models", "shares of several models over a search, and what each brought", _plan)
+KIND = FigureKind("models", "shares of several models over a search, and what each brought", _plan, of_searches=True)

@@ -125,4 +125,4 @@ def _draw_rates(figure: Figure, sheet: Sheet) -> None:
     right.set_xlabel("US dollars a repaired candidate")
 
 
-KIND = FigureKind("repairs", "attempts per success, success rate and cost of repairs", _plan)
+KIND = FigureKind("repairs", "attempts per success, success rate and cost of repairs", _plan, of_searches=True)

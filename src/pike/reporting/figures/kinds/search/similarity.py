@@ -55,4 +55,4 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
     look.legend(figure, left)
 
 
-KIND = FigureKind("similarity", "similarity of candidate and seed, by tokens", _plan, True)
+KIND = FigureKind("similarity", "similarity of candidate and seed, by tokens", _plan, reads_code=True, of_searches=True)

@@ -100,4 +100,10 @@ def _draw_gain(figure: Figure, sheet: Sheet) -> None:
     look.legend(figure, axes)
 
 
-KIND = FigureKind("steps", "changed lines from seed to candidate, over the search and against gain", _plan, True)
+KIND = FigureKind(
+    "steps",
+    "changed lines from seed to candidate, over the search and against gain",
+    _plan,
+    reads_code=True,
+    of_searches=True,
+)

@@ -128,4 +128,4 @@ def _nodes(axes: Axes, sheet: Sheet, places: dict[str, tuple[float, float]]) -> 
     axes.plot([], [], color="black", linewidth=1.4, label="path to the best")
 
 
-KIND = FigureKind("tree", "tree of the candidates with roles and the path to the best", _plan)
+KIND = FigureKind("tree", "tree of the candidates with roles and the path to the best", _plan, of_searches=True)
