@@ -35,7 +35,7 @@ from pike.core.step import Role, Step
 from pike.core.task import Task, TaskKind
 from pike.core.verdict.evaluation import Effort, EvaluateOptions, Evaluation, Status, Timing
 from pike.core.verdict.profile import Ceilings, Hotspot, Profile
-from pike.simulate import Conditions, Team, World, fitted
+from pike.simulate import Team, World, fitted
 from pike.store import Journal, append_result, campaigns
 
 BEGAN = 1_700_000_000.0
@@ -48,10 +48,15 @@ MODELS = {Role.OPTIMISE: ("strong", "cheap")}
 
 @dataclass(frozen=True)
 class Scale:
-    tasks: tuple[str, ...] = ("level3-pike/1_MLP", "level3-pike/4_LeNet5", "level3-pike/9_ResNet18", "level3-pike/31_VisionAttention")
+    tasks: tuple[str, ...] = (
+        "level3-pike/1_MLP",
+        "level3-pike/4_LeNet5",
+        "level3-pike/9_ResNet18",
+        "level3-pike/31_VisionAttention",
+    )
     presets: tuple[str, ...] = ("pike-b", "pike-b:no-efa", "stark")
     repeats: int = 2
-    queries: int = 40
+    queries: int = 24
 
 
 def write_campaign(folder: Path, scale: Scale = Scale()) -> Path:
@@ -77,7 +82,15 @@ def plan_of(scale: Scale) -> CampaignPlan:
 
 def fixed(cell: Cell, index: int) -> Result:
     place = Provenance(FACTS, EvaluateOptions(), Effort.FINAL, date="2026-01-01T00:00:00+00:00")
-    return Result(cell.task.name, "", cell.precision, cell.contender, place, evaluation=valid(1.1 + 0.3 * index), folder=cell.folder)
+    return Result(
+        cell.task.name,
+        "",
+        cell.precision,
+        cell.contender,
+        place,
+        evaluation=valid(1.1 + 0.3 * index),
+        folder=cell.folder,
+    )
 
 
 def valid(speedup: float) -> Evaluation:
@@ -131,7 +144,10 @@ def moves_of(step: Step, answered, now: float, world: World) -> tuple[list[tuple
     moves: list[tuple[float, Event]] = [
         (now, Asked(step)),
         (now, QuerySent(query, 1, model, 1.0, 4000)),
-        (asked, QueryAnswered(step.id, 1, Answer("", model=model, input_tokens=1000, output_tokens=500, usd=outcome.usd))),
+        (
+            asked,
+            QueryAnswered(step.id, 1, Answer("", model=model, input_tokens=1000, output_tokens=500, usd=outcome.usd)),
+        ),
     ]
     if outcome.candidate is None:
         return [*moves, (end, Told(step.id, ideas=outcome.ideas, text=outcome.text))], outcome
@@ -159,25 +175,33 @@ def source(world: World, name: str) -> str:
 
 def finals(world: World, now: float) -> Iterator[tuple[float, Event]]:
     """The three that are best in truth are measured again."""
-    good = sorted((name for name, one in world.programs.items() if one.valid and name != "original"), key=lambda name: -world.programs[name].gain)[:3]
+    good = sorted(
+        (name for name, one in world.programs.items() if one.valid and name != "original"),
+        key=lambda name: -world.programs[name].gain,
+    )[:3]
     best = max(good, key=world.final, default=None)
     for place, name in enumerate(good):
         verdict = valid(math.exp(world.final(name)))
         shown = profile(verdict.candidate_ms or 1.0, "triton_fused") if name == best else None
-        yield now + 5.0 * (place + 1), Judged(name, replace(verdict, profile=shown, seconds=(("time", 4.0),)), Effort.FINAL)
+        yield (
+            now + 5.0 * (place + 1),
+            Judged(name, replace(verdict, profile=shown, seconds=(("time", 4.0),)), Effort.FINAL),
+        )
     yield now + 20.0, Finished(best)
 
 
 def profile(ms: float, name: str) -> Profile:
-    hotspots = (Hotspot(f"{name}_kernel", 0.55, 4.0), Hotspot("at::native::elementwise_kernel", 0.3, 9.0), Hotspot("my_kernel", 0.1, 1.0))
+    hotspots = (
+        Hotspot(f"{name}_kernel", 0.55, 4.0),
+        Hotspot("at::native::elementwise_kernel", 0.3, 9.0),
+        Hotspot("my_kernel", 0.1, 1.0),
+    )
     work, moved = 4_000_000_000, 60_000_000
     ceilings = Ceilings(2.0e12, 4.0e13, "simulated")
-    return Profile("simulated", "simulated", hotspots, 0.9, 14.0, 0, work, moved, moved / ms * 1e3, work / ms * 1e3, ceilings)
+    return Profile(
+        "simulated", "simulated", hotspots, 0.9, 14.0, 0, work, moved, moved / ms * 1e3, work / ms * 1e3, ceilings
+    )
 
 
 def task_of(cell: Cell) -> Task:
     return Task(cell.task.name, cell.task.name, TaskKind.SOURCE, ORIGINAL, "model.py")
-
-
-def conditions(preset: str) -> Conditions:
-    return Conditions(StrategyConfig(preset))

@@ -71,13 +71,13 @@ def one_line(axes: Axes, *, which: str = "y") -> None:
     (axes.axhline if which == "y" else axes.axvline)(1.0, color=GREY, linewidth=0.8, zorder=1)
 
 
-def legend(figure: Figure, axes: Axes | None = None, *, columns: int = 3, least: int = 2) -> None:
-    """A legend below the axes, where it covers nothing; none for fewer entries than `least`."""
+def legend(figure: Figure, axes: Axes | None = None, *, columns: int = 3) -> None:
+    """A legend below the axes, where it covers nothing."""
     found: dict[str, Any] = {}
     for one in [axes] if axes is not None else figure.axes:
         for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
             found[label] = handle
-    if len(found) >= least:
+    if found:
         columns = min(columns, len(found))
         figure.legend(handles=list(found.values()), labels=list(found), loc="outside lower center", ncols=columns)
 

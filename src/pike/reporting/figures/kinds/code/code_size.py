@@ -42,6 +42,8 @@ def _plan(material: Material) -> tuple[Drawing | Lack, ...]:
 
 
 def _draw(figure: Figure, sheet: Sheet) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     left, right = figure.subplots(1, 2, sharex=True, sharey=True)
     styles = look.of_contenders(sheet)
     for name in sheet.names("contender"):
@@ -59,7 +61,9 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
         lines, speedups, gridsize=22, yscale="log" if log else "linear", mincnt=1, cmap="cividis_r", linewidths=0.2
     )
     look.speedup_axis(left, speedups)
-    bar = figure.colorbar(heat, ax=right, label="candidates")
+    counts = heat.get_array()
+    heat.set_clim(1, max(2, int(counts.max()) if counts is not None else 2))
+    bar = figure.colorbar(heat, ax=right, label="candidates", ticks=MaxNLocator(5, integer=True))
     bar.outline.set_visible(False)
     room = 0.05 * (max(lines) - min(lines)) or 1.0
     left.set_xlim(min(lines) - room, max(lines) + room)

@@ -88,7 +88,7 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
     axes.tick_params(axis="y", length=0)
     repeated = any(number(row["repeats"]) > 1 for row in bars)
     axes.set_xlabel("speedup over eager" + ("; whiskers: lowest and highest repeat" if repeated else ""))
-    look.legend(figure, axes, least=1)
+    look.legend(figure, axes)
 
 
 def _label(row: Row) -> str:

@@ -109,10 +109,10 @@ def _text(measure: str, value: float) -> str:
 def _draw(figure: Figure, sheet: Sheet) -> None:
     known = [measure for measure in _MEASURES if any(row[measure] is not None for row in sheet.rows)]
     lines = 1 + (len(known) > _IN_A_LINE)
-    grid = figure.subplots(lines, -(-len(known) // lines), sharey=True, squeeze=False).flat
+    grid = list(figure.subplots(lines, -(-len(known) // lines), sharey=True, squeeze=False).flat)
     for axes, measure in zip(grid, known, strict=False):
         _panel(axes, sheet, measure)
-    for axes in list(grid)[len(known) :]:
+    for axes in grid[len(known) :]:
         axes.set_axis_off()
 
 

@@ -45,7 +45,8 @@ def _plan(material: Material) -> tuple[Drawing | Lack, ...]:
 def _draw_size(figure: Figure, sheet: Sheet) -> None:
     left, right = figure.subplots(1, 2)
     styles = look.of_contenders(sheet)
-    bounds = _bounds(max(number(row["changed_lines"]) for row in sheet.rows))
+    every = [number(row["changed_lines"]) for row in sheet.rows]
+    bounds = _bounds(min(every), max(every))
     for name in sheet.names("contender"):
         rows = list(sheet.where(contender=name))
         lines = [number(row["changed_lines"]) for row in rows]
@@ -69,9 +70,11 @@ def _draw_size(figure: Figure, sheet: Sheet) -> None:
     look.legend(figure, left)
 
 
-def _bounds(most: float) -> list[tuple[float, float]]:
-    """The bins up to that of the largest number."""
-    return [(low, high) for low, high in zip(_BINS, [*_BINS[1:], math.inf], strict=True) if low <= most]
+def _bounds(least: float, most: float) -> list[tuple[float, float]]:
+    """The bins from that of the least number to that of the largest."""
+    return [
+        (low, high) for low, high in zip(_BINS, [*_BINS[1:], math.inf], strict=True) if low <= most and high > least
+    ]
 
 
 def _said(low: float, high: float) -> str:
