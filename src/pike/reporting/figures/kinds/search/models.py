@@ -30,7 +30,7 @@ def _plan(material: Material) -> tuple[Drawing | Lack, ...]:
     if not rows:
         return (Lack("models", "no search asked several models"),)
     columns = "contender task repeat place_in_search model share mean_reward"
-    title = "Models over the search: share of samples, and mean reward so far"
+    title = "Models over the search: share of samples and reward so far, mean over the searches"
     return (Drawing("models", title, sheet(columns, rows, material.contenders), _draw, (7.0, 3.1)),)
 
 
@@ -67,7 +67,6 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
             rows = [row for row in sheet.where(model=name) if row[column] is not None]
             places = [number(row["place_in_search"]) for row in rows]
             values = [scale * number(row[column]) for row in rows]
-            axes.plot([100.0 * at for at in places], values, ".", color=colour, alpha=0.12, markersize=2)
             means = over_search(places, values, _BINS)
             axes.plot([100.0 * at for at, _ in means], [mean for _, mean in means], color=colour, label=name)
     for axes, label in ((left, "% of samples so far"), (right, "mean reward so far (log of gain)")):

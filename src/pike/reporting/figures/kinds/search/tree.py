@@ -85,7 +85,7 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
         )  # fmt: skip
     axes.set_xlim(-0.02 * len(sheet.rows), len(sheet.rows) * 1.02 + 0.5)
     axes.set_xlabel("candidates in the order of their verdicts")
-    axes.set_ylabel("speedup over eager, as measured by the search")
+    axes.set_ylabel("speedup over eager")
     look.legend(figure, axes, columns=5)
 
 
