@@ -111,7 +111,7 @@ def run_events(cell: Cell, plan: CampaignPlan, task: simulate.SimulatedTask) -> 
     """The events of a run with their seconds; steps in flight overlap, as in a real run."""
     config = plan.config_of(cell)
     yield 0.0, RunStarted(task_of(cell), config, FACTS, "0.1.0", 10.0, original_profile=profile(10.0, "gemm_fp32"))
-    strategy = search.make(config.strategy, config.budget, cell.repeat)
+    strategy = search.make(config.strategy, config.budget, cell.run_seed)
     if config.strategy.preset == "pike-b":
         strategy = search.over_models(strategy, MODELS, cell.repeat)
     parameters = fitted()

@@ -13,6 +13,7 @@ import pytest
 from report_runs import whole_run
 from simulated_campaign import Scale, write_campaign
 
+import pike
 from pike.core.events import Event, Judged, Proposed, QueryAnswered, QuerySent, RunStarted
 from pike.core.verdict.evaluation import Effort
 from pike.reporting.figures.choice import draw_all, list_all
@@ -189,6 +190,20 @@ def test_the_path_to_the_best_leads_back_to_the_original(drawn: Path) -> None:
     assert len(path) > 1
     assert sum(one["seed"] == "original" for one in path) == 1
     assert all(one["seed"] == "original" or nodes[one["seed"]]["on_best_path"] == "1" for one in path)
+
+
+def test_islands_are_known_from_a_repetition_of_the_search(tmp_path: Path) -> None:
+    pytest.importorskip("openevolve")
+    campaign = write_campaign(tmp_path / "c", Scale(tasks=("one",), presets=("pike-o",), repeats=1, queries=60))
+    pike.figures(campaign, tmp_path / "out", formats=["svg"], only=["tree"])
+    found = rows(tmp_path / "out", "islands-pike-o")
+    judged = [e for _, _, events in runs(campaign, "pike-o") for _, e in events if isinstance(e, Judged)]
+    valid = {e.candidate_id for e in judged if e.effort is Effort.SEARCH and e.evaluation.valid}
+    assert {one["candidate"] for one in found} == valid
+    assert len({one["island"] for one in found}) > 1
+    for island in {one["island"] for one in found}:
+        mine = [one for one in found if one["island"] == island]
+        assert float(mine[-1]["best"]) == max(float(one["speedup"]) for one in mine)
 
 
 def test_published_numbers_are_a_second_series_only_on_request(simulated: Path, drawn: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pike.api.targets import Inputs, call_of
 from pike.core.errors import UserError
-from pike.engine.tools.openevolve import Checkpoint
+from pike.engine.tools.openevolve import Checkpoint, islands_of
 from pike.reporting.figures.entry import FigureEntry
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def figures(
     """
     from pike.reporting.figures.choice import draw_all
 
-    return draw_all(_paths(folders), Path(out), formats, only=only, published_too=published)
+    return draw_all(_paths(folders), Path(out), formats, only=only, published_too=published, islands=islands_of)
 
 
 def list_figures(
@@ -168,7 +168,7 @@ def list_figures(
     """What `figures` would draw, and what is missing for the rest."""
     from pike.reporting.figures.choice import list_all
 
-    return list_all(_paths(folders), only=only, published_too=published)
+    return list_all(_paths(folders), only=only, published_too=published, islands=islands_of)
 
 
 def _paths(folders: str | Path | Sequence[str | Path]) -> list[Path]:

@@ -5,7 +5,7 @@ Knows the registry. Does not know formats (`writing`) or where values come from 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -13,16 +13,20 @@ from pathlib import Path
 from pike.core.errors import UserError
 from pike.reporting.figures.data.published import published
 from pike.reporting.figures.data.reading import material
+from pike.reporting.figures.data.searched import WantedFacts
 from pike.reporting.figures.drawing import Drawing, FigureKind, Lack
 from pike.reporting.figures.entry import FigureEntry
 from pike.reporting.figures.registry import KINDS
 from pike.reporting.figures.writing import check_formats, write_drawing
 
+IslandsOf = Callable[[Path], Mapping[str, int]]
+"""The island of each candidate of a run; the engine knows it, because it can repeat a search."""
+_NO_ISLANDS: IslandsOf = lambda _: {}  # noqa: E731
 _NO_SEARCH = "there is no journal of a search: name a run, or a campaign or suite with its runs"
 
 
 def list_all(
-    folders: Sequence[Path], *, only: Sequence[str] = (), published_too: bool = False
+    folders: Sequence[Path], *, only: Sequence[str] = (), published_too: bool = False, islands: IslandsOf = _NO_ISLANDS
 ) -> tuple[FigureEntry, ...]:
     """What can be drawn from folders of runs, campaigns and suites, and what is missing for the rest.
 
@@ -30,7 +34,7 @@ def list_all(
         UserError: a folder holds nothing to draw from, or a kind is unknown.
         StoreError: a journal cannot be read.
     """
-    return tuple(_entry(kind, one) for kind, one in _planned(folders, only, published_too))
+    return tuple(_entry(kind, one) for kind, one in _planned(folders, only, published_too, islands))
 
 
 def draw_all(
@@ -40,6 +44,7 @@ def draw_all(
     *,
     only: Sequence[str] = (),
     published_too: bool = False,
+    islands: IslandsOf = _NO_ISLANDS,
 ) -> tuple[FigureEntry, ...]:
     """Write every figure that can be drawn, with its CSV; the entries name the files.
 
@@ -49,7 +54,7 @@ def draw_all(
     """
     check_formats(formats)
     found = []
-    for kind, one in _planned(folders, only, published_too):
+    for kind, one in _planned(folders, only, published_too, islands):
         entry = _entry(kind, one)
         if isinstance(one, Drawing):
             entry = replace(entry, files=write_drawing(one, out, formats))
@@ -58,10 +63,16 @@ def draw_all(
 
 
 def _planned(
-    folders: Sequence[Path], only: Sequence[str], published_too: bool
+    folders: Sequence[Path], only: Sequence[str], published_too: bool, islands: IslandsOf
 ) -> list[tuple[FigureKind, Drawing | Lack]]:
     kinds = _chosen(only)
-    known = material(folders, with_code=any(kind.reads_code for kind in kinds))
+    known = material(
+        folders,
+        WantedFacts(
+            any(kind.reads_code for kind in kinds),
+            islands if any(kind.reads_islands for kind in kinds) else _NO_ISLANDS,
+        ),
+    )
     if published_too:
         known = replace(known, published=published())
     searched = any(True for _ in known.searches)

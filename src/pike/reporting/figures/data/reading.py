@@ -16,13 +16,13 @@ from pike.core.comparison.results import Result
 from pike.core.errors import UserError
 from pike.reporting.campaign import CellState, summarise_campaign
 from pike.reporting.figures.data.records import DrawnCell, Material
-from pike.reporting.figures.data.searched import searched
+from pike.reporting.figures.data.searched import WantedFacts, searched
 from pike.reporting.results import place_of
 from pike.store import campaigns, read_results
 from pike.store.schema import FILE_NAME
 
 
-def material(paths: Sequence[Path], *, with_code: bool = True) -> Material:
+def material(paths: Sequence[Path], wanted: WantedFacts) -> Material:
     """Everything in these folders; cells without a result are left out.
 
     Raises:
@@ -33,7 +33,7 @@ def material(paths: Sequence[Path], *, with_code: bool = True) -> Material:
     naming = _Naming([result for results in suites.values() for result in results])
     cells: list[DrawnCell] = []
     for path in paths:
-        new = _of_suite(path, suites[path], naming, with_code) if path in suites else _cells(path, with_code)
+        new = _of_suite(path, suites[path], naming, wanted) if path in suites else _cells(path, wanted)
         cells += _as_repeats(list(new), cells)
     if not cells:
         named = ", ".join(f"'{path}'" for path in paths)
@@ -56,15 +56,15 @@ def _results(path: Path) -> list[Result]:
     return sorted(found, key=lambda result: place_of(result.task))
 
 
-def _cells(path: Path, with_code: bool) -> Iterator[DrawnCell]:
+def _cells(path: Path, wanted: WantedFacts) -> Iterator[DrawnCell]:
     if campaigns.is_campaign(path):
-        return _of_campaign(path, with_code)
+        return _of_campaign(path, wanted)
     if (path / FILE_NAME).is_file():
-        return iter([_of_run(path, with_code)])
+        return iter([_of_run(path, wanted)])
     runs = sorted(child for child in path.iterdir() if (child / FILE_NAME).is_file()) if path.is_dir() else []
     if not runs:
         raise UserError(f"There is no run, campaign or suite in '{path}': give the folder that PIKE wrote one to")
-    return _numbered(_of_run(run, with_code) for run in runs)
+    return _numbered(_of_run(run, wanted) for run in runs)
 
 
 def _numbered(cells: Iterator[DrawnCell]) -> Iterator[DrawnCell]:
@@ -74,13 +74,13 @@ def _numbered(cells: Iterator[DrawnCell]) -> Iterator[DrawnCell]:
         count[cell.task, cell.contender] += 1
 
 
-def _of_run(folder: Path, with_code: bool) -> DrawnCell:
-    run = searched(folder, with_code=with_code)
+def _of_run(folder: Path, wanted: WantedFacts) -> DrawnCell:
+    run = searched(folder, wanted)
     kind = ContenderKind.RECIPES if run.strategy == "recipes" else ContenderKind.RUN
     return DrawnCell(run.task, run.strategy, kind, 0, run.speedup, run.interval, run.status, run.search)
 
 
-def _of_campaign(folder: Path, with_code: bool) -> Iterator[DrawnCell]:
+def _of_campaign(folder: Path, wanted: WantedFacts) -> Iterator[DrawnCell]:
     """The cells that began; one that failed counts as a task without a candidate."""
     kinds = {cell.folder: cell.contender for cell in campaigns.read_plan(folder).cells()}
     results = campaigns.results_of(folder)
@@ -88,7 +88,7 @@ def _of_campaign(folder: Path, with_code: bool) -> Iterator[DrawnCell]:
         contender = kinds[cell.folder]
         drawn = DrawnCell(cell.task, cell.contender, contender.kind, cell.repeat, cell.speedup)
         if contender.searches and cell.run is not None:
-            run = searched(campaigns.run_folder(folder, cell.folder), with_code=with_code)
+            run = searched(campaigns.run_folder(folder, cell.folder), wanted)
             yield replace(drawn, interval=run.interval, status=run.status, search=run.search)
         elif cell.state is not CellState.WAITING:
             yield _with_verdict(drawn, results.get(cell.folder))
@@ -106,12 +106,12 @@ class _Naming:
         return f"{result.contender.name} ({', '.join(extra)})" if extra else result.contender.name
 
 
-def _of_suite(path: Path, results: Sequence[Result], naming: _Naming, with_code: bool) -> Iterator[DrawnCell]:
+def _of_suite(path: Path, results: Sequence[Result], naming: _Naming, wanted: WantedFacts) -> Iterator[DrawnCell]:
     for result in results:
         drawn = DrawnCell(result.task, naming.name(result), result.contender.kind, 0, result.speedup)
         run = campaigns.run_folder(path, result.folder) if result.folder else None
         if run is not None and (run / FILE_NAME).is_file():
-            drawn = replace(drawn, search=searched(run, with_code=with_code).search)
+            drawn = replace(drawn, search=searched(run, wanted).search)
         yield _with_verdict(drawn, result)
 
 

@@ -93,6 +93,7 @@ class Attempt:
         usd: what its query cost, None where unknown.
         minutes: when its verdict came.
         code: what its source shows, None where sources were not read.
+        island: where it lives, None where there are no islands.
         profile: where its time goes, None where it was not profiled.
         profiled_ms: its time in the verdict that holds the profile.
     """
@@ -112,6 +113,7 @@ class Attempt:
     code: CodeFacts | None
     profile: Profile | None
     profiled_ms: float | None
+    island: int | None = None
 
     @property
     def valid(self) -> bool:

@@ -5,7 +5,8 @@ Knows which entries make an attempt. Does not know campaigns or suites (`reading
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pike.core.events import Compared, JournalEntry, QueryAnswered, QuerySent, RunStarted
@@ -34,7 +35,20 @@ class SearchedRun:
     search: SearchRecord
 
 
-def searched(folder: Path, *, with_code: bool) -> SearchedRun:
+@dataclass(frozen=True, slots=True)
+class WantedFacts:
+    """What of a journal is read.
+
+    Attributes:
+        with_code: also facts about the candidates' sources.
+        islands: the island of each candidate of a run, which only a repetition of the search tells.
+    """
+
+    with_code: bool = True
+    islands: Callable[[Path], Mapping[str, int]] = lambda _: {}
+
+
+def searched(folder: Path, wanted: WantedFacts) -> SearchedRun:
     """The run in `folder`, which may still go on.
 
     Raises:
@@ -53,20 +67,23 @@ def searched(folder: Path, *, with_code: bool) -> SearchedRun:
         speedup=timing.speedup if timing else None,
         interval=timing.speedup_ci95 if timing else None,
         status=verdict.status.value if verdict else "",
-        search=_record(summary, entries, with_code),
+        search=_record(summary, entries, wanted.with_code, wanted.islands(folder)),
     )
 
 
-def _record(summary: RunSummary, entries: list[JournalEntry], with_code: bool) -> SearchRecord:
+def _record(
+    summary: RunSummary, entries: list[JournalEntry], with_code: bool, islands: Mapping[str, int]
+) -> SearchRecord:
     spans, times = Spans(), own_times(entries)
     for entry, now in zip(entries, times, strict=True):
         spans.take(entry.event, now)
     started = next(entry.event for entry in entries if isinstance(entry.event, RunStarted))
     compared = [entry.event for entry in entries if isinstance(entry.event, Compared)]
+    attempts = _attempts(summary, entries, times, with_code)
     return SearchRecord(
         rises=tuple(_rises(summary)),
         ended=Rise(summary.spend.queries, summary.spend.usd, summary.seconds / 60.0, 0.0),
-        attempts=tuple(_attempts(summary, entries, times, with_code)),
+        attempts=tuple(replace(one, island=islands.get(one.id)) for one in attempts),
         spans=tuple(spans.found),
         best=summary.best.candidate.id if summary.best else "",
         original_ms=started.original_ms,

@@ -1,6 +1,6 @@
 """The tree of a search: every candidate in the order of verdicts, with its role and its best path.
 
-Knows descent. Islands are not in a journal, so they are not shown.
+Knows descent, and the islands of an evolutionary search.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _plan(material: Material) -> tuple[Drawing | Lack, ...]:
     if not chosen:
         return (Lack("tree", "no search has a judged candidate"),)
     several = len(chosen) > 1
-    return tuple(
+    trees = [
         Drawing(
             f"tree-{_slug(name)}" if several else "tree",
             f"Tree of {name} on {look.short(cell.task)}, repeat {cell.repeat + 1}",
@@ -45,7 +45,8 @@ def _plan(material: Material) -> tuple[Drawing | Lack, ...]:
             (7.0, 3.8),
         )
         for name, (cell, search) in chosen.items()
-    )
+    ]
+    return (*trees, *_islands(chosen))
 
 
 def _sheet(search: SearchRecord) -> Sheet:
@@ -54,10 +55,10 @@ def _sheet(search: SearchRecord) -> Sheet:
         path.add(at)
         at = attempt.seed
     rows: list[tuple[Entry, ...]] = [
-        (place + 1, one.id, one.seed, one.role, one.model, one.status, one.speedup, int(one.id in path))
+        (place + 1, one.id, one.seed, one.role, one.model, one.status, one.speedup, int(one.id in path), one.island)
         for place, one in enumerate(search.attempts)
     ]
-    return sheet("place candidate seed role model status speedup on_best_path", rows)
+    return sheet("place candidate seed role model status speedup on_best_path island", rows)
 
 
 def _slug(name: str) -> str:
@@ -128,4 +129,46 @@ def _nodes(axes: Axes, sheet: Sheet, places: dict[str, tuple[float, float]]) -> 
     axes.plot([], [], color="black", linewidth=1.4, label="path to the best")
 
 
-KIND = FigureKind("tree", "tree of the candidates with roles and the path to the best", _plan, of_searches=True)
+def _islands(chosen: dict[str, tuple[DrawnCell, SearchRecord]]) -> list[Drawing | Lack]:
+    found: list[Drawing | Lack] = []
+    for name, (cell, search) in chosen.items():
+        rows: list[tuple[Entry, ...]] = []
+        best: dict[int, float] = {}
+        for place, one in enumerate(search.attempts, 1):
+            if one.island is not None and one.speedup is not None:
+                best[one.island] = max(one.speedup, best.get(one.island, 0.0))
+                rows.append((place, one.id, one.island, one.speedup, best[one.island]))
+        if rows:
+            title = f"Best of each island: {name} on {look.short(cell.task)}, repeat {cell.repeat + 1}"
+            values = sheet("place candidate island speedup best", rows)
+            found.append(Drawing(f"islands-{_slug(name)}", title, values, _draw_islands))
+    return found or [Lack("islands", "no search has several islands that can be repeated")]
+
+
+def _draw_islands(figure: Figure, sheet: Sheet) -> None:
+    axes = figure.subplots()
+    islands = sorted({int(number(row["island"])) for row in sheet.rows})
+    styles = look.styles([str(island) for island in islands])
+    end = max(number(row["place"]) for row in sheet.rows)
+    for island in islands:
+        rows, style = list(sheet.where(island=island)), styles[str(island)]
+        places = [number(row["place"]) for row in rows]
+        speedups = [number(row["speedup"]) for row in rows]
+        axes.plot(places, speedups, style["marker"], color=style["color"], alpha=0.5, markersize=3, linestyle="")
+        bests = [number(row["best"]) for row in rows]
+        axes.step([*places, end], [*bests, bests[-1]], where="post", color=style["color"], label=f"island {island + 1}")
+    look.one_line(axes)
+    look.speedup_axis(axes, [number(row["speedup"]) for row in sheet.rows])
+    axes.set_xlim(0, end * 1.02)
+    axes.set_xlabel("candidates in the order of their verdicts")
+    axes.set_ylabel("speedup over eager")
+    look.legend(figure, axes, columns=5)
+
+
+KIND = FigureKind(
+    "tree",
+    "tree of the candidates with roles and the path to the best, and the islands",
+    _plan,
+    reads_islands=True,
+    of_searches=True,
+)
