@@ -275,3 +275,14 @@ def test_tables_escape_what_their_languages_mean() -> None:
     body = [[TextCell("a_b & c|d"), TextCell("2.31×", True)]]
     assert markdown(["x", "y"], body) == "| x | y |\n| --- | ---: |\n| a_b & c\\|d | **2.31×** |\n"
     assert r"a\_b \& c|d & \textbf{2.31$\times$} \\" in latex(["x", "y"], body)
+
+
+def test_names_are_data_and_no_formulas(tmp_path: Path) -> None:
+    hostile = r"own/$\frac{x$ & <b>_"
+    campaign = write_campaign(tmp_path / "c", Scale(tasks=(hostile,), presets=("stark",), repeats=1, queries=12))
+    found = draw_all([campaign], tmp_path / "out", ["svg"], only=["tasks", "tree", "roofline"])
+    drawn = {entry.name for entry in found if entry.files}
+    assert drawn == {"tasks", "tree", "roofline", "kernels"}
+    picture = (tmp_path / "out" / "tasks.svg").read_text()
+    assert "$\\frac{x$ &amp; &lt;b&gt;_" in picture and "<b>" not in picture
+    assert r"\$\textbackslash{}frac\{x\$ \& <b>\_" in (tmp_path / "out" / "tasks.tex").read_text()

@@ -6,7 +6,11 @@ Knows how texts are escaped. Does not know what a table says.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-_LATEX = {"\\": r"\textbackslash{}", "–": "--", "×": r"$\times$"} | {one: f"\\{one}" for one in "&%$#_{}"}
+_LATEX = (
+    {"\\": r"\textbackslash{}", "–": "--", "×": r"$\times$"}
+    | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {one: f"\\{one}" for one in "&%$#_{}"}
+)
 
 
 @dataclass(frozen=True, slots=True)
