@@ -7,7 +7,7 @@ sizes; the colours are those of Okabe and Ito, which colour-blind people can tel
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pike.reporting.figures.drawing import Sheet
@@ -51,18 +51,19 @@ def speedup_axis(axes: Axes, values: Iterable[float], *, which: str = "y", ancho
         set_scale("log")
         room = (high / low) ** 0.06
         set_limits(low / room, high * room)
-        _plain_log(axis, math.log10(high / low))
+        log_ticks(axis, math.log10(high / low), lambda value: f"{value:g}×")
     else:
         room = max(0.06 * (high - low), 0.01 * high)
         set_limits(low - room, high + room)
         axis.set_major_formatter(lambda value, _: f"{round(value, 6):g}×")
 
 
-def _plain_log(axis: Any, decades: float) -> None:
+def log_ticks(axis: Any, decades: float, text: Callable[[float], str]) -> None:
+    """Plain numbers on a logarithmic axis, also between powers of ten where it spans few."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     axis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if decades < 3 else (1,)))
-    axis.set_major_formatter(lambda value, _: f"{value:g}×")
+    axis.set_major_formatter(lambda value, _: text(value))
     axis.set_minor_formatter(NullFormatter())
 
 

@@ -6,6 +6,7 @@ the reference, which is the same for both.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from pike.core.verdict.profile import Profile
@@ -76,8 +77,9 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(left, right)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value / 1e9:g}")
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    low, high = axes.get_ylim()
+    look.log_ticks(axes.yaxis, math.log10(high / low), lambda value: f"{value / 1e9:g}")
+    look.log_ticks(axes.xaxis, math.log10(right / left), lambda value: f"{value:g}")
     axes.grid()
     axes.set_xlabel("operations a byte, as the reference must move and compute")
     axes.set_ylabel("GFLOP/s")
@@ -89,7 +91,8 @@ def _moves(axes: Axes, sheet: Sheet, points: list[Row]) -> None:
     styles = look.of_contenders(sheet)
     for name in sheet.names("contender"):
         axes.plot([], [], "o", color=styles[name]["color"], label=f"{name}, best")
-    axes.plot([], [], "o", color=look.GREY, markerfacecolor="white", label="original")
+    if any(row["which"] == _BEFORE for row in points):
+        axes.plot([], [], "o", color=look.GREY, markerfacecolor="white", label="original")
     places: dict[tuple[str, Entry, Entry], list[tuple[float, float]]] = {}
     for row in points:
         x, y = number(row["operations_per_byte"]), number(row["operations_per_second"])
