@@ -51,7 +51,7 @@ def similarity(one: str, other: str) -> float:
     return 2.0 * (left & right).total() / total if total else 1.0
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=512)
 def _shingles(source: str) -> Counter[tuple[str, ...]]:
     try:
         found = [token.string for token in tokenize.generate_tokens(io.StringIO(source).readline)
