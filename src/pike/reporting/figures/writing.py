@@ -15,6 +15,8 @@ from pike.core.errors import StoreError, UserError
 from pike.reporting.figures.drawing import Drawing
 
 FORMATS = ("png", "pdf", "svg")
+_TITLE_INCHES = 0.088
+"""What a letter of a title takes; a figure is at least as wide as its title."""
 INSTALL = "pip install 'pike-torch[figures]'"
 
 
@@ -57,7 +59,8 @@ def _draw(drawing: Drawing, paths: Sequence[Path]) -> None:
     from matplotlib.figure import Figure
 
     with as_file(files("pike.reporting.figures") / "pike.mplstyle") as sheet, matplotlib.style.context(sheet):
-        figure = Figure(figsize=drawing.size)
+        widest = max(map(len, drawing.title.splitlines()))
+        figure = Figure(figsize=(max(drawing.size[0], _TITLE_INCHES * widest), drawing.size[1]))
         figure.suptitle(drawing.title, x=0.01, ha="left", fontsize=9, weight="bold")
         drawing.draw(figure, drawing.sheet)
         for path in paths:

@@ -176,7 +176,8 @@ def _draw_pairs(figure: Figure, sheet: Sheet) -> None:
     for row in sheet.rows:
         x, y, value = names.index(str(row["against"])), names.index(str(row["contender"])), row["mean_ratio"]
         if value is not None:
-            shade = "#CFE3F1" if number(value) > 1.0 else "#F8DFCC"
+            shown = round(number(value), 2)
+            shade = "#EEEEEE" if shown == 1.0 else "#CFE3F1" if shown > 1.0 else "#F8DFCC"
             axes.barh(y, 0.96, 0.92, left=x - 0.48, color=shade)
             axes.text(x, y, f"{number(value):.2f}×", ha="center", va="center", fontsize=7)
     axes.set_xlim(-0.5, len(names) - 0.5)
