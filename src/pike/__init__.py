@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pike.api.external import ask, finish, tell
     from pike.api.judging import doctor, evaluate, lint, self_test
     from pike.api.options import ConfigSource, ModelNames, Options
-    from pike.api.outputs import export, import_runs, load, report
+    from pike.api.outputs import export, figures, import_runs, load, report
     from pike.api.runs import Optimized, estimate, optimize, resume
     from pike.api.suite import ResultsTable, Survey, baseline, suite
     from pike.api.targets import ExampleInputs, Inputs, Target
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Estimate,
         Exported,
         ExternalStatus,
+        FigureEntry,
         MoveReply,
         Observer,
         Progress,
@@ -53,6 +54,7 @@ __all__ = [
     "ExampleInputs",
     "Exported",
     "ExternalStatus",
+    "FigureEntry",
     "InfraError",
     "Inputs",
     "LintReport",
@@ -84,6 +86,7 @@ __all__ = [
     "estimate",
     "evaluate",
     "export",
+    "figures",
     "finish",
     "import_runs",
     "lint",
@@ -102,11 +105,11 @@ _HOMES = {
     "pike.api.external": "ask finish tell",
     "pike.api.judging": "doctor evaluate lint self_test",
     "pike.api.options": "ConfigSource ModelNames Options",
-    "pike.api.outputs": "export import_runs load report",
+    "pike.api.outputs": "export figures import_runs load report",
     "pike.api.runs": "Optimized estimate optimize resume",
     "pike.api.suite": "ResultsTable Survey baseline suite",
     "pike.api.targets": "ExampleInputs Inputs Target",
-    "pike.api.views": "Check Estimate Exported ExternalStatus MoveReply Observer Progress Question RunResult "
+    "pike.api.views": "Check Estimate Exported ExternalStatus FigureEntry MoveReply Observer Progress Question RunResult "
     "SelfTestResult",
     "pike.core.errors": "BoundaryError InfraError PikeError ProviderError StoreError UserError",
     "pike.core.query": "Answer",

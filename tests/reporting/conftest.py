@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 from report_runs import LARGE, TOKEN, large_run, started_run, whole_run
+from simulated_campaign import write_campaign
 
 from pike.core.events import Event, RunStarted
 from pike.reporting import write
+from pike.reporting.figures.choice import draw_all
 from pike.store import Journal
 
 
@@ -47,3 +49,17 @@ def url(runs: Path) -> Iterator[str]:
     yield line.split(" at ")[1].split("/;")[0]
     process.send_signal(signal.SIGINT)
     process.wait(20)
+
+
+@pytest.fixture(scope="session")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished campaign of three strategies and a baseline on four tasks, twice, from the simulator."""
+    return write_campaign(tmp_path_factory.mktemp("simulated") / "campaign")
+
+
+@pytest.fixture(scope="session")
+def drawn(simulated: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All figures of the simulated campaign, with published numbers."""
+    out = tmp_path_factory.mktemp("drawn")
+    draw_all([simulated], out, ["png"], published_too=True)
+    return out

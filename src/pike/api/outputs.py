@@ -1,4 +1,5 @@
-"""What is done with the folder of a run: load its winner, write its page, hand it to another tool.
+"""What is done with the folder of a run: load its winner, write its page, draw its
+figures, hand it to another tool.
 
 Knows the files of a run's folder. Does not know how a run is carried out.
 """
@@ -13,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from pike.api.targets import Inputs, call_of
 from pike.core.errors import UserError
+from pike.engine.tools.openevolve import islands_of
 from pike.exchange import Exported, export_run, import_from
+from pike.reporting.figures.entry import FigureEntry
 
 if TYPE_CHECKING:
     from torch import nn
@@ -146,3 +149,48 @@ def import_runs(source: str | Path, out: str | Path = "runs") -> tuple[Path, ...
         StoreError: the disk refused.
     """
     return import_from(Path(source), Path(out))
+
+
+def figures(
+    folders: str | Path | Sequence[str | Path],
+    out: str | Path = "figures",
+    *,
+    formats: Sequence[str] = ("png", "pdf", "svg"),
+    only: Sequence[str] = (),
+    published: bool = False,
+) -> tuple[FigureEntry, ...]:
+    """Draw runs, campaigns and suites as the papers do, each figure with the CSV it is drawn from.
+
+    >>> [entry.name for entry in pike.figures("runs/example", formats=["svg"], only=["tasks"])]
+    ['tasks']
+
+    Args:
+        folders: of runs, campaigns or suites; one contender on one task in several is a repeat.
+        out: the folder for the files.
+        formats: among `png`, `pdf` and `svg`.
+        only: kinds of figures, all by default; `pike figures --list` names them.
+        published: draw the numbers that others published beside them.
+
+    Returns:
+        What was drawn, with its files, and what could not be drawn, with what is missing.
+
+    Raises:
+        UserError: a folder holds nothing to draw from, a name is unknown, or the extra `figures`
+            is missing.
+    """
+    from pike.reporting.figures.choice import draw_all
+
+    return draw_all(_paths(folders), Path(out), formats, only=only, published_too=published, islands=islands_of)
+
+
+def list_figures(
+    folders: str | Path | Sequence[str | Path], *, only: Sequence[str] = (), published: bool = False
+) -> tuple[FigureEntry, ...]:
+    """What `figures` would draw, and what is missing for the rest."""
+    from pike.reporting.figures.choice import list_all
+
+    return list_all(_paths(folders), only=only, published_too=published, islands=islands_of)
+
+
+def _paths(folders: str | Path | Sequence[str | Path]) -> list[Path]:
+    return [Path(folders)] if isinstance(folders, str | Path) else [Path(one) for one in folders]

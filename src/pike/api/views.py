@@ -17,6 +17,7 @@ from pike.engine.tools.self_test import SelfTestResult
 from pike.exchange import Exported
 from pike.reporting import ReportedCandidate, RunSummary, has_results, summarise
 from pike.reporting.campaign import CampaignFigures, CellFigures, CellState
+from pike.reporting.figures.entry import FigureEntry
 from pike.reporting.follow import FollowedFolder, FollowedRun
 from pike.reporting.standings import FAST, Axis, Cut, Spread
 from pike.reporting.view import index_view, page, policy
@@ -37,6 +38,7 @@ __all__ = [
     "Estimate",
     "Exported",
     "ExternalStatus",
+    "FigureEntry",
     "FollowedFolder",
     "FollowedRun",
     "MoveReply",

@@ -15,7 +15,7 @@ import typer
 import pike
 from pike.cli import mcp
 from pike.cli.compare import campaign, simulate, suite
-from pike.cli.look import doctor, estimate, exchange, prompts, report, serve, strategies, suites, tasks
+from pike.cli.look import doctor, estimate, exchange, figures, prompts, report, serve, strategies, suites, tasks
 from pike.cli.run import demo, evaluate, external, optimize
 from pike.cli.terminal import PlainHelp
 from pike.core.errors import BoundaryError, UserError
@@ -42,6 +42,7 @@ for command in (
     external.finish,
     mcp.mcp,
     report.report,
+    figures.figures,
     exchange.export,
     exchange.import_,
     serve.serve,

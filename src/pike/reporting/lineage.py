@@ -62,7 +62,8 @@ def changed_lines(before: str, after: str) -> int:
     return sum((a_end - a_start) + (b_end - b_start) for _, a_start, a_end, b_start, b_end in blocks)
 
 
-def code_lines(text: str) -> list[str]:
+@lru_cache(maxsize=512)
+def code_lines(text: str) -> tuple[str, ...]:
     """The lines of a Python text without comments and blank lines.
 
     A text that is not Python loses only its blank lines.
@@ -75,4 +76,4 @@ def code_lines(text: str) -> list[str]:
     for token in tokens:
         row, column = token.start
         lines[row - 1] = lines[row - 1][:column]
-    return [line.rstrip() for line in lines if line.strip()]
+    return tuple(line.rstrip() for line in lines if line.strip())

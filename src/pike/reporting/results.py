@@ -186,7 +186,7 @@ def _table(
         _column(contender, [result for result in results if result.contender.name == contender.name], recipes)
         for contender in contenders
     )
-    tasks = tuple(sorted({result.task for result in results} | mine, key=_place))
+    tasks = tuple(sorted({result.task for result in results} | mine, key=place_of))
     cells = {(result.task, result.contender.name): result for result in results}
     return ResultsTable(suite, device, precision, tasks, columns, cells)
 
@@ -232,6 +232,7 @@ def _times_as_long(result: Result, rival: Result) -> float | None:
     return ours.candidate_ms / (ours.reference_ms if rival.original or theirs is None else theirs.candidate_ms)
 
 
-def _place(task: str) -> tuple[int, str]:
+def place_of(task: str) -> tuple[int, str]:
+    """Where a task stands in its suite: by its number, then by its name."""
     number = stem_of(task).partition("_")[0]
     return (int(number) if number.isdigit() else 0, task)

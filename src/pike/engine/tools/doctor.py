@@ -22,6 +22,7 @@ EXTRAS = (
     ("pydantic-ai-slim", "asking language models", "pip install 'pike-torch[llm]'"),
     ("genai-prices", "the price of a call", "pip install 'pike-torch[llm]'"),
     ("mcp", "serving coding agents", "pip install 'pike-torch[mcp]'"),
+    ("matplotlib", "drawing figures", "pip install 'pike-torch[figures]'"),
     ("datasets", "suites on the Hugging Face Hub", "pip install 'pike-torch[hf]'"),
     ("transformers", "the BERT example", "pip install transformers"),
 )

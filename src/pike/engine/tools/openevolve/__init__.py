@@ -5,5 +5,6 @@ database.
 """
 
 from pike.engine.tools.openevolve.checkpoint import Checkpoint, export
+from pike.engine.tools.openevolve.history import islands_of
 
-__all__ = ["Checkpoint", "export"]
+__all__ = ["Checkpoint", "export", "islands_of"]

@@ -6,10 +6,11 @@ Knows verdicts, prompts and the population of a search. Does not know OpenEvolve
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 
 from pike import search, store
+from pike.core.errors import UserError
 from pike.core.events import Asked, JournalEntry, Judged, QuerySent
 from pike.core.query import Query
 from pike.core.step import ORIGINAL, Solution
@@ -18,6 +19,7 @@ from pike.engine.state.run_state import RunState
 from pike.search.evolution import Population
 from pike.search.evolution import population as population_of
 from pike.search.options.library import Islands
+from pike.search.options.search import SearchOptions
 
 ELITES = Islands().archive
 
@@ -78,6 +80,23 @@ def read(folder: Path) -> History:
         queries=dict(zip((step.id for step in steps), queries, strict=True)),
         asked={entry.event.query.step_id: entry.event.query for entry in entries if isinstance(entry.event, QuerySent)},
     )
+
+
+def islands_of(folder: Path) -> dict[str, int]:
+    """The island of each candidate; empty for a search with one island or none.
+
+    Empty too where this version decides otherwise than the one that began the run, or where the
+    extra `openevolve` is missing: only a search that is repeated tells its islands.
+    """
+    try:
+        config = resume.beginning(tuple(islice(store.read(folder), 1)), folder).config
+        options = search.options_of(config.strategy)
+        if not (isinstance(options, SearchOptions) and isinstance(options.library, Islands)):
+            return {}
+        held = read(folder).population
+    except UserError:
+        return {}
+    return dict(held.homes) if len(held.islands) > 1 else {}
 
 
 def _judged_at(entries: Sequence[JournalEntry]) -> dict[str, float]:

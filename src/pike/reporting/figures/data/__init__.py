@@ -1,0 +1,1 @@
+"""Runs, campaigns and suites as plain records, and the figures that others published."""

@@ -1,0 +1,154 @@
+"""One search as a record, from its journal.
+
+Knows which entries make an attempt. Does not know campaigns or suites (`reading`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pike.core.events import Compared, JournalEntry, QueryAnswered, QuerySent, RunStarted
+from pike.core.step import ORIGINAL
+from pike.reporting.figures.data.code_facts import facts
+from pike.reporting.figures.data.records import Attempt, CodeFacts, Rise, SearchRecord
+from pike.reporting.figures.data.spans import Spans, own_times
+from pike.reporting.fold import fold
+from pike.reporting.summary import ReportedCandidate, RunSummary, State
+from pike.store import read
+
+OUTSIDE = "outside"
+"""The role of a seed that was admitted from outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedRun:
+    """A run as it was read: its task, its contender's name if it stands alone, and its search."""
+
+    task: str
+    strategy: str
+    finished: bool
+    speedup: float | None
+    interval: tuple[float, float] | None
+    status: str
+    search: SearchRecord
+
+
+@dataclass(frozen=True, slots=True)
+class WantedFacts:
+    """What of a journal is read.
+
+    Attributes:
+        with_code: also facts about the candidates' sources.
+        islands: the island of each candidate of a run, which only a repetition of the search tells.
+    """
+
+    with_code: bool = True
+    islands: Callable[[Path], Mapping[str, int]] = lambda _: {}
+
+
+def searched(folder: Path, wanted: WantedFacts) -> SearchedRun:
+    """The run in `folder`, which may still go on.
+
+    Raises:
+        UserError: there is no run, or it has not begun.
+        StoreError: its journal cannot be read.
+    """
+    entries = list(read(folder, without_texts=(QuerySent, QueryAnswered)))
+    summary = fold(entries, str(folder))
+    best = summary.best
+    verdict = best.verdict if best else None
+    timing = verdict.timing if verdict else None
+    return SearchedRun(
+        task=summary.task.id,
+        strategy=summary.config.strategy.preset if summary.config.llm.asks_models else "recipes",
+        finished=summary.state is State.FINISHED,
+        speedup=timing.speedup if timing else None,
+        interval=timing.speedup_ci95 if timing else None,
+        status=verdict.status.value if verdict else "",
+        search=_record(summary, entries, wanted.with_code, wanted.islands(folder)),
+    )
+
+
+def _record(
+    summary: RunSummary, entries: list[JournalEntry], with_code: bool, islands: Mapping[str, int]
+) -> SearchRecord:
+    spans, times = Spans(), own_times(entries)
+    for entry, now in zip(entries, times, strict=True):
+        spans.take(entry.event, now)
+    started = next(entry.event for entry in entries if isinstance(entry.event, RunStarted))
+    compared = [entry.event for entry in entries if isinstance(entry.event, Compared)]
+    attempts = _attempts(summary, entries, times, with_code)
+    return SearchRecord(
+        rises=tuple(_rises(summary)),
+        ended=Rise(summary.spend.queries, summary.spend.usd, summary.seconds / 60.0, 0.0),
+        attempts=tuple(replace(one, island=islands.get(one.id)) for one in attempts),
+        spans=tuple(spans.found),
+        best=summary.best.candidate.id if summary.best else "",
+        original_ms=started.original_ms,
+        original_profile=started.original_profile,
+        baselines={event.baseline: event.evaluation.speedup for event in compared},
+    )
+
+
+def _rises(summary: RunSummary) -> list[Rise]:
+    found: list[Rise] = []
+    for point in summary.points:
+        if not found or point.best > found[-1].best:
+            found.append(Rise(point.queries, point.usd, point.seconds / 60.0, point.best))
+    return found
+
+
+def _attempts(summary: RunSummary, entries: list[JournalEntry], times: list[float], with_code: bool) -> list[Attempt]:
+    answered = [entry.event for entry in entries if isinstance(entry.event, QueryAnswered)]
+    paid = {event.step_id: event.answer.usd for event in answered}
+    wrote = {event.step_id: event.answer.model for event in answered}
+    judged: dict[str, float] = {}
+    for entry, now in zip(entries, times, strict=True):
+        id_ = getattr(entry.event, "candidate_id", None) or getattr(getattr(entry.event, "candidate", None), "id", "")
+        if id_ and hasattr(entry.event, "evaluation"):
+            judged.setdefault(id_, now / 60.0)
+    known = {one.candidate.id: one for one in summary.entrants}
+    found = []
+    for one in sorted((one for one in summary.entrants if one.search), key=lambda one: judged[one.candidate.id]):
+        step = one.step.id if one.step else -1
+        code = _code(summary, one, known) if with_code else None
+        found.append(_attempt(one, known, paid.get(step), wrote.get(step, ""), judged[one.candidate.id], code))
+    return found
+
+
+def _attempt(
+    one: ReportedCandidate,
+    known: dict[str, ReportedCandidate],
+    usd: float | None,
+    model: str,
+    minutes: float,
+    code: CodeFacts | None,
+) -> Attempt:
+    step, seed = one.step, known.get(one.derived_from)
+    final = one.final.timing if one.final else None
+    verdict = one.final if one.final and one.final.profile else one.search
+    return Attempt(
+        id=one.candidate.id,
+        seed=one.derived_from,
+        role=step.role.value if step else OUTSIDE,
+        model=(step.model if step else "") or model or one.candidate.author,
+        sample=(step.round, step.sample) if step else (-1, -1),
+        fix=step.attempt if step else 0,
+        status=one.search.status.value if one.search else "",
+        speedup=one.search.speedup if one.search else None,
+        seed_speedup=1.0 if one.derived_from == ORIGINAL else seed.search.speedup if seed and seed.search else None,
+        final=final.speedup if final else None,
+        usd=usd,
+        minutes=minutes,
+        code=code,
+        profile=verdict.profile if verdict else None,
+        profiled_ms=verdict.candidate_ms if verdict else None,
+    )
+
+
+def _code(summary: RunSummary, one: ReportedCandidate, known: dict[str, ReportedCandidate]) -> CodeFacts:
+    seed = known.get(one.derived_from)
+    before = summary.task.source if one.derived_from == ORIGINAL else seed.candidate.source if seed else ""
+    return facts(one.candidate.source, before)

@@ -1,0 +1,1 @@
+"""The kinds of figures, one file each; `registry` lists them."""

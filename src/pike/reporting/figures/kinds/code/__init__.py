@@ -1,0 +1,1 @@
+"""Figures of what candidates are written with, and how long they are."""

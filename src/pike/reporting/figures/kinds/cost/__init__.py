@@ -1,0 +1,1 @@
+"""Figures of time: where that of a run goes, and that of a candidate."""

@@ -1,0 +1,1 @@
+"""Figures of what contenders reached: speedups, trajectories, tables, spread."""

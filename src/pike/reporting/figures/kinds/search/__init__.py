@@ -1,0 +1,1 @@
+"""Figures of how a search went: repairs, steps, the tree, the models."""

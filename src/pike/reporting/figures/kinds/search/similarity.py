@@ -1,0 +1,58 @@
+"""How alike candidates and their seeds are, by their tokens.
+
+Knows attempts with facts about their sources. Does not compute the similarity (`code_facts`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pike.reporting.figures import look
+from pike.reporting.figures.arithmetic import over_search
+from pike.reporting.figures.data.records import Material
+from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Sheet, number, sheet
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def _plan(material: Material) -> tuple[Drawing | Lack, ...]:
+    rows: list[tuple[Entry, ...]] = [
+        (cell.contender, cell.task, cell.repeat, one.id, at / len(search.attempts), one.code.similarity)
+        for cell, search in material.searches
+        for at, one in enumerate(search.attempts)
+        if one.code is not None and one.code.similarity is not None and one.role != "outside"
+    ]
+    if not rows:
+        return (Lack("similarity", "no search has a candidate whose seed is known"),)
+    values = sheet("contender task repeat candidate place_in_search similarity", rows, material.contenders)
+    title = "Similarity of candidate and seed (Dice coefficient of runs of three tokens)"
+    return (Drawing("similarity", title, values, _draw, (7.0, 3.1)),)
+
+
+def _draw(figure: Figure, sheet: Sheet) -> None:
+    left, right = figure.subplots(1, 2)
+    styles = look.of_contenders(sheet)
+    lowest = 1.0
+    for name in sheet.names("contender"):
+        rows, style = list(sheet.where(contender=name)), styles[name]
+        found = [number(row["similarity"]) for row in rows]
+        means = over_search([number(row["place_in_search"]) for row in rows], found)
+        left.plot([100.0 * at for at, _ in means], [mean for _, mean in means], label=name, **style)
+        shares = [100.0 * (at + 1) / len(found) for at in range(len(found))]
+        right.step(sorted(found), shares, where="post", color=style["color"], linestyle=style["linestyle"])
+        lowest = min(lowest, *found)
+    left.set_xlim(0, 100)
+    left.margins(y=0.1)
+    left.set_xlabel("% of the search")
+    left.set_ylabel("mean similarity")
+    left.grid(axis="y")
+    right.set_xlim(min(lowest, 0.95), 1.005)
+    right.set_ylim(0, 101)
+    right.set_xlabel("similarity")
+    right.set_ylabel("% of candidates up to it")
+    right.grid()
+    look.legend(figure, left)
+
+
+KIND = FigureKind("similarity", "similarity of candidate and seed, by tokens", _plan, reads_code=True, of_searches=True)
