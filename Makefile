@@ -30,7 +30,7 @@ demo: $(VENV)/.pike-runtime
 	$(BIN)/pike demo
 
 test: $(VENV)/.pike-test
-	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder -m "not timed" $(addprefix --ignore=,$(JUDGED))
+	$(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder -m "not timed" $(addprefix --ignore=,$(JUDGED) tests/test_floors.py)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not timed" $(JUDGED)
 	$(BIN)/python -m pytest -m timed --reruns 1 $(JUDGED)
 

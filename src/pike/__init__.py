@@ -109,8 +109,8 @@ _HOMES = {
     "pike.api.runs": "Optimized estimate optimize resume",
     "pike.api.suite": "ResultsTable Survey baseline suite",
     "pike.api.targets": "ExampleInputs Inputs Target",
-    "pike.api.views": "Check Estimate Exported ExternalStatus FigureEntry MoveReply Observer Progress Question RunResult "
-    "SelfTestResult",
+    "pike.api.views": "Check Estimate Exported ExternalStatus FigureEntry MoveReply Observer Progress Question "
+    "RunResult SelfTestResult",
     "pike.core.errors": "BoundaryError InfraError PikeError ProviderError StoreError UserError",
     "pike.core.query": "Answer",
     "pike.core.settings.config": "RunConfig",

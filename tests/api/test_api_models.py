@@ -40,23 +40,6 @@ def test_a_transformer_encoder(tmp_path: Path) -> None:
     _same(_winner(done, encoder), encoder, (x,), {})
 
 
-def test_a_bert_from_a_config(tmp_path: Path) -> None:
-    transformers = pytest.importorskip("transformers")
-    torch.manual_seed(0)
-    config = transformers.BertConfig(
-        vocab_size=100, hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=64
-    )
-    model = transformers.BertModel(config).eval()
-    inputs = {"input_ids": torch.randint(0, 100, (2, 16)), "attention_mask": torch.ones(2, 16, dtype=torch.int64)}
-    done = optimise(model, inputs, tmp_path / "run")
-    assert done.result.finished
-    assert done.result.best is not None, done.result.counts
-    dropin = _winner(done, model)
-    _same(dropin, model, (), inputs)
-    assert dropin.config is config
-    assert list(dropin.state_dict()) == list(model.state_dict())
-
-
 def _winner(done: pike.Optimized, module: nn.Module) -> nn.Module:
     """The fastest valid candidate as a drop-in, also where it was not faster on this machine."""
     assert done.result.evaluation is not None

@@ -12,6 +12,7 @@ import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 QUICK = ["evaluate.device=cpu", "evaluate.threads=1", "evaluate.max_timing_seconds=0.3", "engine.finalists=1"]
+QUICK += ["evaluate.correctness_seeds=1"]
 ONE_CANDIDATE = ["strategy.preset=pike-b", "budget.queries=1"]
 ONE_TASK = f"campaign.tasks=['{EXAMPLES}/models/row_by_row.py']"
 
