@@ -157,6 +157,16 @@ def test_preparing_a_task_yields_the_device_and_judging_with_it_does_not(task: T
             prepared.close()
 
 
+def test_a_lint_yields_the_device_between_its_draws(task: Task, tmp_path: Path) -> None:
+    lock = Wanted("cpu", folder=tmp_path)
+    judge = Judge(lock_of=lambda *_: lock)
+    try:
+        assert judge.lint(task, OPTIONS).answers
+    finally:
+        judge.close()
+    assert lock.yielded >= 2
+
+
 def test_candidates_in_company_are_timed_in_the_same_sessions_and_a_wrong_one_is_refused_alone(
     task: Task, rewrite: Callable[..., str]
 ) -> None:

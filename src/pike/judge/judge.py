@@ -5,7 +5,7 @@ Does not know the stages of an evaluation (`candidate_evaluation`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 
 import torch
@@ -225,9 +225,11 @@ class Judge:
             UserError: the task or an option cannot be used.
         """
         device = self._device = devices.resolve(options.device)
-        with self._lock_of(devices.machine_name(device), self._warm.paused).shared():
+        lock = self._lock_of(devices.machine_name(device), self._warm.paused)
+        with lock.shared():
             try:
-                found = lint(InProcess(task, device, options.precision))
+                subject = InProcess(task, device, options.precision)
+                found = lint(subject, yield_device=lambda: lock.yield_device(nullcontext))
             except torch.OutOfMemoryError as error:
                 raise UserError(
                     f"{error}; lint it while no other program uses the device, or as a smaller task"

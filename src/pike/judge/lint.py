@@ -44,12 +44,21 @@ class _Draw:
 Answer = Callable[[_Draw, _Draw], list[torch.Tensor] | None]
 
 
-def lint(subject: InProcess, most_seconds: float = MOST_SECONDS) -> LintReport:
-    """Try every trivial answer, then the reference with one part dropped while there is time."""
+def lint(
+    subject: InProcess, most_seconds: float = MOST_SECONDS, yield_device: Callable[[], object] = lambda: None
+) -> LintReport:
+    """Try every trivial answer, then the reference with one part dropped while there is time.
+
+    `yield_device` is called now and then, so that others may time meanwhile.
+    """
     started = time.monotonic()
-    draws = [_drawn(subject), _drawn(subject)]
+    draws = []
+    for _ in range(2):
+        draws.append(_drawn(subject))
+        yield_device()
     found, untried = list(_trivial(subject, (draws[0], draws[1]))), 0
     for name, outputs in mutants(subject.model, subject.trial):
+        yield_device()
         if time.monotonic() - started > most_seconds:
             untried += 1
         else:
