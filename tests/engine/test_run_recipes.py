@@ -79,7 +79,7 @@ async def test_the_strategy_of_recipes_costs_no_query_and_says_what_each_step_br
     assert dict(result.declined)["cuda_graph"] == "CUDA graphs need an NVIDIA GPU"
     written = json.loads((tmp_path / "run" / "result.json").read_text())
     assert [tuple(one["recipes"]) for one in written["trail"]] == tried
-    assert "does not apply: CUDA graphs need" in reporting.write(tmp_path / "run").read_text()
+    assert "CUDA graphs need an NVIDIA GPU" in reporting.write(tmp_path / "run").read_text()
     again = await engine.resume_run(tmp_path / "run", parts)
     assert (again.recipe_history, again.declined) == (result.recipe_history, result.declined)
 
