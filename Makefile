@@ -9,11 +9,12 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3
 	"$$python" -c '$(SUPPORTED)' >/dev/null 2>&1 && { echo "$$python"; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check docs format clean
+.PHONY: help setup demo test test-slow check docs format clean
 
 help:
 	@echo "make demo    optimise two real models on this machine, without a key or a GPU (under 10 minutes)"
-	@echo "make test    run the tests"
+	@echo "make test    run the tests but the slow ones (15 minutes on two cores)"
+	@echo "make test-slow   run the slow ones: examples, whole runs, compiled recipes, the zoo under the judge"
 	@echo "make check   format, lint, types, import floors and the documentation site"
 	@echo "make docs    build the documentation site into build/site"
 	@echo "make format  rewrite the files in the project's format, the table of the house too"
@@ -30,9 +31,12 @@ demo: $(VENV)/.pike-runtime
 	$(BIN)/pike demo
 
 test: $(VENV)/.pike-test
-	$(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder -m "not timed" $(addprefix --ignore=,$(JUDGED) tests/test_floors.py)
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not timed" $(JUDGED)
+	$(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder -m "not timed and not slow" $(addprefix --ignore=,$(JUDGED) tests/test_floors.py)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not timed and not slow" $(JUDGED)
 	$(BIN)/python -m pytest -m timed --reruns 1 $(JUDGED)
+
+test-slow: $(VENV)/.pike-test
+	$(BIN)/python -m pytest -n 2 -m "slow and not timed"
 
 check: $(VENV)/.pike-docs docs
 	$(BIN)/ruff format --check .

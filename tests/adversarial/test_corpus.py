@@ -24,7 +24,7 @@ NOT_A_CANDIDATES_DOING = {
 
 def parameters() -> list[object]:
     return [
-        pytest.param(s, id=s.id, marks=[*([pytest.mark.slow] if s.slow else []), *gap_of(s)])
+        pytest.param(s, id=s.id, marks=gap_of(s))
         for s in sorted(SAMPLES, key=lambda s: (s.task, s.precision.value, s.id))  # a judge keeps one task ready
         if "cpu" in s.devices
     ]

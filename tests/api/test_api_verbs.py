@@ -67,6 +67,7 @@ def script(path: Path, source: str) -> str:
     return f"scripted:{path}"
 
 
+@pytest.mark.slow
 def test_a_live_module_becomes_a_faster_drop_in(tmp_path: Path) -> None:
     torch.manual_seed(0)
     module, x = Waiting().eval(), torch.randn(256, 16)

@@ -27,15 +27,17 @@ def test_there_are_five_and_each_says_what_it_shows_and_how_long_it_takes() -> N
         assert len(text.splitlines()) < 80, path.name
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "settings", "words"),
     [
-        ("vision_model", ONE_CANDIDATE, "<Optimized "),
-        ("huggingface_model", ONE_CANDIDATE, "same weights: True"),
+        pytest.param("vision_model", ONE_CANDIDATE, "<Optimized ", marks=pytest.mark.slow),
+        pytest.param("huggingface_model", ONE_CANDIDATE, "same weights: True", marks=pytest.mark.slow),
+        pytest.param("coding_agent", [], "c1: ", marks=pytest.mark.slow),
+        pytest.param(
+            *("campaign", ["budget.queries=1", ONE_TASK, "campaign.contenders=['best-of-n']"], "0 of 1 runs failed"),
+            marks=pytest.mark.slow,
+        ),
         ("model_behind_api", [], "2 queries"),
-        ("coding_agent", [], "c1: "),
-        ("campaign", ["budget.queries=1", ONE_TASK, "campaign.contenders=['best-of-n']"], "0 of 1 runs failed"),
     ],
 )
 def test_an_example_runs(name: str, settings: list[str], words: str, tmp_path: Path) -> None:
