@@ -102,7 +102,7 @@ def test_a_short_candidate_that_claims_no_time_gains_at_most_the_noise():
 
 @pytest.mark.parametrize(("patience", "least"), [(2.0, 0.4), (0.2, 0.2)], ids=["four times", "within the patience"])
 def test_short_calls_get_more_time_while_their_interval_is_wide(patience, least):
-    wide = replace(LATENCY, target_width=0.0, max_seconds=0.1, patience_seconds=patience)
+    wide = replace(LATENCY, target_width=-1.0, max_seconds=0.1, patience_seconds=patience)
     started = time.monotonic()
     measure(ScriptedRunner(50_000), replace(PLAN, latency=wide), reference=ScriptedRunner(50_000))
     assert time.monotonic() - started >= least

@@ -20,6 +20,7 @@ from pike.recipes.kernels import layers_kernel
 from pike.recipes.kernels.layers_kernel import Layer, LayersKernel
 from pike.recipes.search.proposals import proposal
 
+pytestmark = pytest.mark.slow
 HEAD = """
 import torch
 from torch import nn

@@ -19,6 +19,7 @@ from pike.recipes.framework.context import RecipeContext
 from pike.recipes.framework.recipe import look
 from pike.recipes.kernel_recipes import scan as recipe
 
+pytestmark = pytest.mark.slow
 SAME = EvaluateOptions(precision=Precision.SAME)
 NET = """
 import torch
@@ -169,6 +170,5 @@ def test_a_candidates_copy_of_the_kernel_computes_recurrences(candidate_file: Pa
 
 
 @needs_triton
-@pytest.mark.slow
 def test_a_candidates_copy_of_the_kernel_needs_no_shared_memory(candidate_file: Path) -> None:
     assert set(alone(candidate_file, "compile_scans").values()) == {0.0}
