@@ -65,6 +65,7 @@ def measure(device: str, rounds: int) -> dict[str, dict[str, float]]:
             assert verdict.valid, (kind, verdict.status, verdict.reason, verdict.log)
             seconds.append(time.monotonic() - begun)
             calls.append(dict(verdict.seconds)[FIRST_CALL])
+            print(kind, number, f"{seconds[-1]:.2f} s, first call {calls[-1]:.2f} s", file=sys.stderr, flush=True)
         judge.close()
         found[kind] = {
             "first": seconds[0],
@@ -96,8 +97,8 @@ def main() -> None:
         str(given.out),
     ]
     found = {}
-    for way in ("started", "forked"):
-        done = subprocess.run([*command, "--one", way], capture_output=True, text=True, check=True)
+    for way in ("forked", "started"):
+        done = subprocess.run([*command, "--one", way], stdout=subprocess.PIPE, text=True, check=True)
         found[way] = json.loads(done.stdout.splitlines()[-1])
         for kind, seconds in found[way].items():
             print(way, kind, {name: round(value, 2) for name, value in seconds.items()}, flush=True)
