@@ -6,12 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from made_up_judge import Judge
 
 from pike.cli import main
-from pike.core.device import DeviceFacts
-from pike.core.verdict.evaluation import Evaluation, EvaluationRequest, Status
-from pike.engine.executors.contract import Worker
-from pike.engine.executors.instant import instant_verdict
 from pike.store import read_results
 
 TASK = """
@@ -33,28 +30,6 @@ def get_init_inputs():
 
 # pike-instant: valid 5ms
 """
-
-
-class Judge(Worker):
-    asked = 0
-
-    def evaluate(self, request: EvaluationRequest, on_stage: object = None) -> Evaluation:
-        Judge.asked += 1
-        if "self.compile" in request.source:
-            return Evaluation(Status.RUNTIME_ERROR, "[bold]no compiler[/bold]")
-        return instant_verdict(request)
-
-    def facts(self, device: str) -> DeviceFacts:
-        return DeviceFacts("cpu", "made up")
-
-    def release(self) -> None:
-        pass
-
-    def kill(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.fixture

@@ -7,14 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from made_up_judge import Judge
 
 from pike import tasks
 from pike.cli import main
-from pike.core.device import DeviceFacts
 from pike.core.errors import UserError
-from pike.core.verdict.evaluation import Evaluation, EvaluationRequest
-from pike.engine.executors.contract import Worker
-from pike.engine.executors.instant import instant_verdict
 
 FILE = """
 import torch
@@ -81,25 +78,6 @@ def test_a_checkout_is_registered_once_with_its_commit_and_found_by_every_name(c
     task = tasks.resolve("level5:published/4")
     assert (task.id, task.import_paths) == ("level5:published/4_llama2", ())
     assert "level3-pike/9" not in {entry.name for entry in tasks.load_suite("level3-pike:published").entries}
-
-
-class Judge(Worker):
-    """Judges at once."""
-
-    def evaluate(self, request: EvaluationRequest, on_stage: object = None) -> Evaluation:
-        return instant_verdict(request)
-
-    def facts(self, device: str) -> DeviceFacts:
-        return DeviceFacts("cpu", "made up")
-
-    def release(self) -> None:
-        pass
-
-    def kill(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 def test_the_verbs_take_a_registered_task(checkout: Path, tmp_path: Path, monkeypatch, said) -> None:

@@ -60,7 +60,7 @@ def unpack(parcel: Parcel, root: Path) -> Task:
     folder = root / parcel.digest
     places = [_place(file, parcel.task.import_paths, number) for number, file in enumerate(parcel.task.files)]
     if not folder.exists():
-        root.mkdir(parents=True, exist_ok=True)
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(dir=root))
         for place, content in zip(places, parcel.contents, strict=True):
             _write(made / place, content)
