@@ -4,6 +4,7 @@ Started as `python -m pike.judge.child.template SOCKET`. It holds no secret, ope
 never runs a candidate. Does not know what a child does (`__main__`).
 """
 
+import ctypes
 import json
 import os
 import socket
@@ -21,7 +22,8 @@ PRELOAD = {False: b"preload", True: b"preload for a CPU"}
 """Asks the template to `preload`, by whether it is for a CPU; the template answers nothing."""
 
 _MOST_BYTES = 1 << 20
-_DEVICES = ("/dev/nvidia", "/dev/dri", "/dev/kfd")
+_CUDA_FILES, _OTHER_FILES = ("/dev/nvidia",), ("/dev/dri", "/dev/kfd")
+_CUDA_NOT_BEGUN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,7 @@ def main() -> None:
             captured = _constants_below(folder)
             continue
         order = ForkOrder(**json.loads(message))
-        # A driver's state does not survive a fork; the judge then starts the child by itself.
-        pid = 0 if open_files(_DEVICES) else _fork(order.judge)
+        pid = 0 if driver_has_begun() else _fork(order.judge)
         if pid is None:
             control.close()
             for names, name in captured:
@@ -79,6 +80,21 @@ def main() -> None:
         for fd in fds:
             os.close(fd)
         control.send(str(pid).encode())
+
+
+def driver_has_begun() -> bool:
+    """Whether this process holds a driver's state, which no fork survives: the judge starts the child then.
+
+    Importing PyTorch's compilers counts GPUs by NVML, which opens their files. It does not begin CUDA.
+    """
+    if open_files(_OTHER_FILES):
+        return True
+    if not open_files(_CUDA_FILES):
+        return False
+    try:
+        return ctypes.CDLL("libcuda.so.1").cuDeviceGetCount(ctypes.byref(ctypes.c_int())) != _CUDA_NOT_BEGUN
+    except OSError:
+        return True
 
 
 def open_files(prefixes: tuple[str, ...]) -> list[str]:

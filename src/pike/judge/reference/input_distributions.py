@@ -139,10 +139,13 @@ def _each(change: Change, kinds: tuple[torch.dtype, ...] = _CHANGED) -> Callable
 
 
 def _nudge(tensor: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
-    step = torch.randint(-1, 2, tensor.shape, generator=chance).to(tensor.device)
+    """Draws where the tensor lies: on a processor, a large input of a GPU would take seconds."""
+    here = torch.Generator(tensor.device).manual_seed(int(torch.randint(1 << 62, (), generator=chance)))
+    step = torch.randint(-1, 2, tensor.shape, generator=here, device=tensor.device, dtype=torch.int8)
     if tensor.dtype.itemsize <= 2:
-        step *= (torch.rand(tensor.shape, generator=chance) < _NUDGED_SHARE).to(tensor.device)
-    return torch.where(torch.isfinite(tensor), tensor * (1.0 + torch.finfo(tensor.dtype).eps * step), tensor)
+        step *= torch.rand(tensor.shape, generator=here, device=tensor.device) < _NUDGED_SHARE
+    moved = 1.0 + torch.finfo(tensor.dtype).eps * step.to(torch.promote_types(tensor.dtype, torch.float32))
+    return torch.where(torch.isfinite(tensor), tensor * moved, tensor)
 
 
 @dataclass(frozen=True, slots=True)
