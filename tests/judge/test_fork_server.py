@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from pike.judge import processes
 from pike.judge.child.guard import confines
@@ -115,6 +116,15 @@ def test_a_template_sees_that_it_holds_a_device(tmp_path: Path) -> None:
     assert open_files((str(tmp_path),)) == []
     with open(tmp_path / "nvidia0", "w"):
         assert open_files((str(tmp_path),)) == [str(tmp_path / "nvidia0")]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_compilers_that_counted_gpus_do_not_keep_a_template_from_forking(started: Callable[[], Child]) -> None:
+    fork_server().preload(False)
+    child = started()
+    assert "judge.child.template" in Path(f"/proc/{child.pid}/cmdline").read_text(), "it was started, not forked"
+    assert asked(child, Command.HELLO, HelloOrder("cuda:0")) is ChildReply.OK
 
 
 def test_waiting_for_a_child_that_runs_has_an_end() -> None:

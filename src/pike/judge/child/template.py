@@ -92,9 +92,10 @@ def driver_has_begun() -> bool:
     if not open_files(_CUDA_FILES):
         return False
     try:
-        return ctypes.CDLL("libcuda.so.1").cuDeviceGetCount(ctypes.byref(ctypes.c_int())) != _CUDA_NOT_BEGUN
+        answer = ctypes.CDLL("libcuda.so.1").cuDeviceGetCount(ctypes.byref(ctypes.c_int()))
     except OSError:
         return True
+    return bool(answer != _CUDA_NOT_BEGUN)
 
 
 def open_files(prefixes: tuple[str, ...]) -> list[str]:
