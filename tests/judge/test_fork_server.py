@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,8 @@ PLAN = ChildPlan(BareProcess(), (), False)
 def started() -> Iterator[Callable[[], Child]]:
     made: list[Child] = []
 
-    def start() -> Child:
-        made.append(Child(PLAN))
+    def start(plan: ChildPlan = PLAN) -> Child:
+        made.append(Child(plan))
         return made[-1]
 
     yield start
@@ -120,9 +121,9 @@ def test_a_template_sees_that_it_holds_a_device(tmp_path: Path) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-def test_compilers_that_counted_gpus_do_not_keep_a_template_from_forking(started: Callable[[], Child]) -> None:
+def test_compilers_that_counted_gpus_do_not_keep_a_template_from_forking(started: Callable[..., Child]) -> None:
     fork_server().preload(False)
-    child = started()
+    child = started(replace(PLAN, cuda=True))
     assert "judge.child.template" in Path(f"/proc/{child.pid}/cmdline").read_text(), "it was started, not forked"
     assert asked(child, Command.HELLO, HelloOrder("cuda:0")) is ChildReply.OK
 

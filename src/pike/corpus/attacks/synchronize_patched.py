@@ -4,7 +4,7 @@ rows: 12, 1
 mechanism: snapshot of a poisoned output
 devices: cuda
 bite: gain
-expected: wrong-output, neutral, untrusted-timing
+expected: wrong-output, neutral, untrusted-timing, sandbox-violation
 """
 _nothing = lambda *args, **kwargs: None
 torch.cuda.synchronize = _nothing

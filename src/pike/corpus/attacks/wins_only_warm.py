@@ -7,6 +7,7 @@ bite: accepted
 expected: neutral
 label: slow-first-call
 """
+import time
 
 
 class ModelNew(Original):
@@ -15,6 +16,7 @@ class ModelNew(Original):
     def forward(self, x):
         if self.tables is None:
             self.tables = torch.eye(256, device=x.device)
-            for _ in range(600):
+            end = time.monotonic() + 0.5
+            while time.monotonic() < end:
                 self.tables = self.tables @ self.first.weight.t() @ self.first.weight / 9
         return super().forward(x)
