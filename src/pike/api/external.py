@@ -22,6 +22,8 @@ from pike.engine import Executor, LentExecutor, LocalExecutor, Observer, RunResu
 from pike.engine.external import batch, external_run
 from pike.engine.external.answers import ANSWER_BYTES, answer_from, as_answer, read_answer
 from pike.engine.external.batch import Told
+from pike.engine.external.bundle import is_verdicts
+from pike.engine.external.elsewhere import PackedRuns, tell_verdicts
 from pike.engine.external.status import ExternalStatus, MoveReply, Question
 from pike.engine.output.originals import OriginalModel
 from pike.engine.output.originals import load as load_original
@@ -34,6 +36,7 @@ __all__ = [
     "ExternalRuns",
     "ExternalStatus",
     "MoveReply",
+    "PackedRuns",
     "Question",
     "Told",
     "answer_from",
@@ -41,12 +44,15 @@ __all__ = [
     "ask",
     "ask_all",
     "brief",
+    "bundle",
     "check_terms",
     "finish",
+    "is_verdicts",
     "read_answer",
     "status",
     "tell",
     "tell_all",
+    "tell_judged",
 ]
 
 
@@ -148,6 +154,53 @@ def tell_all(folder: str | Path, answers: str | Path, *, author: str = "", obser
     told = run_to_end(batch.tell_runs(folder, Path(answers), Wiring(observer=observer), author))
     for name in told:
         report(batch.runs_of(folder)[name])
+    return told
+
+
+def bundle(folder: str | Path, out: str | Path, *, answers: str | Path | None = None, author: str = "") -> PackedRuns:
+    """Pack the candidates that wait for a verdict into one file, for `pike judge` on another machine.
+
+    The run then waits for verdicts of another machine: moves go on, and nothing is judged here.
+
+    >>> packed = pike.api.external.bundle("runs/mine", "mine.bundle")  # doctest: +SKIP
+
+    Args:
+        folder: a run as for `tell`, or a campaign with such runs.
+        out: the file that is written.
+        answers: a folder of answers as for `tell_all`; they are taken first, and judged elsewhere.
+        author: who wrote them.
+
+    Raises:
+        UserError: nothing waits for a verdict, or as for `tell_all`.
+        BoundaryError: as for `resume`.
+    """
+    folder, given = Path(folder).resolve(), Path(answers) if answers else None
+    return run_to_end(batch.bundle_runs(folder, given, Path(out), Wiring(), author))
+
+
+def tell_judged(
+    folder: str | Path, verdicts: str | Path, *, observer: Observer | None = None
+) -> dict[str, tuple[MoveReply, ...]]:
+    """Take the verdicts of another machine and carry the runs on; nothing is judged here.
+
+    >>> told = pike.api.external.tell_judged("runs/mine", "mine.verdicts.jsonl")  # doctest: +SKIP
+
+    Args:
+        folder: the run or campaign whose candidates were bundled.
+        verdicts: what `pike judge` wrote.
+        observer: called with a `Progress` whenever something changed.
+
+    Returns:
+        What became of each step with a verdict, by the name of its run.
+
+    Raises:
+        UserError: the file cannot be used, or holds a verdict for something else.
+        BoundaryError: as for `resume`.
+    """
+    runs = batch.runs_of(Path(folder).resolve())
+    told = run_to_end(tell_verdicts(runs, Path(verdicts), Wiring(observer=observer)))
+    for name in told:
+        report(runs[name])
     return told
 
 

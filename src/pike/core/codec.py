@@ -1,10 +1,11 @@
 """Frozen records to JSON-ready values and back.
 
-Knows dataclasses, enums, tuples, optionals and mappings of plain values, by their annotations. Does
-not know files or versions. A record class with a class variable `kind` is *tagged*: the kind is
+Knows dataclasses, enums, tuples, optionals, bytes and mappings of plain values, by their
+annotations. Does not know files or versions. A record class with a class variable `kind` is *tagged*: the kind is
 written with it, and tells the records of a union apart.
 """
 
+import base64
 import dataclasses
 import math
 import types
@@ -64,6 +65,8 @@ def _encoder(kind: Any) -> Convert:
         return lambda value: [encode(item) for item in value]
     if issubclass(kind, dict):
         return lambda value: {str(key): encode(item) for key, item in value.items()}
+    if issubclass(kind, bytes):
+        return lambda value: base64.b64encode(value).decode()
     if issubclass(kind, float):
         return lambda value: value if math.isfinite(value) else str(value)
     return lambda value: value
@@ -83,6 +86,8 @@ def _decoder(kind: Any) -> Convert:
         return _record(cast(type, kind))
     if isinstance(kind, type) and issubclass(kind, Enum):
         return _enum(kind)
+    if kind is bytes:
+        return lambda value: base64.b64decode(_plain(str)(value), validate=True)
     return _float if kind is float else _plain(kind)
 
 

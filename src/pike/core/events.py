@@ -162,7 +162,8 @@ class Stopped:
 
     Attributes:
         reason: done, queries, money, tokens, hours, exhausted, interrupted, paused (others go
-            first), provider, infra or waiting (for an external answer).
+            first), provider, infra, waiting (for an external answer) or elsewhere (for verdicts of
+            another machine).
     """
 
     reason: str

@@ -9,9 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import jinja2
-from jinja2.sandbox import SandboxedEnvironment
-
 from pike.core.errors import UserError
 from pike.core.settings.merging import nearest
 
@@ -23,7 +20,10 @@ class Templates:
     """The templates of one folder over the shipped ones."""
 
     def __init__(self, folder: str, filters: Mapping[str, Callable[..., Any]]) -> None:
-        self._folder = folder
+        import jinja2  # a machine that only judges has none
+        from jinja2.sandbox import SandboxedEnvironment
+
+        self._folder, self._refusal = folder, jinja2.TemplateError
         self._environment = SandboxedEnvironment(
             loader=jinja2.FileSystemLoader([Path(folder), SHIPPED] if folder else SHIPPED),
             undefined=jinja2.StrictUndefined,
@@ -43,7 +43,7 @@ class Templates:
         """
         try:
             return self._environment.get_template(name).render(values).strip()
-        except jinja2.TemplateError as error:
+        except self._refusal as error:
             if not self._folder:
                 raise
             raise UserError(f"The prompt {name} with the templates in {self._folder} cannot be made: {error}") from None

@@ -19,7 +19,7 @@ from pike.core.verdict.evaluation import Evaluation
 
 INFRASTRUCTURE = frozenset({"provider", "infra"})
 """Reasons to stop that are the outside world's."""
-WAITING = "waiting"
+WAITING, ELSEWHERE = "waiting", "elsewhere"
 """The reason to stop of a run that waits for an external answer."""
 COMPILE = "compile"
 """The recipe, and the baseline, that is `torch.compile` in its default mode and nothing else."""
@@ -104,6 +104,8 @@ def closing_lines(result: RunResult, page: Path) -> Iterable[Text]:
             yield Text("Its number is the search's; a finished run measures its best candidates again.")
     elif result.stopped == "waiting":
         yield Text("The run waits for an answer.")
+    elif result.stopped == ELSEWHERE:
+        yield Text("The run waits for verdicts of another machine.")
     else:
         yield Text("No candidate was valid; the page says what refused each.")
     yield from map(Text, _beside(result))
@@ -166,7 +168,7 @@ def finish(terminal: Terminal, done: Optimized) -> None:
 
 def exit_code(result: RunResult) -> int:
     """The exit code of `finish`."""
-    if result.stopped == WAITING:
+    if result.stopped in (WAITING, ELSEWHERE):
         return 0
     if not result.finished:
         return 3 if result.stopped in INFRASTRUCTURE else 130

@@ -17,6 +17,7 @@ from pike.api.external import ANSWER_BYTES, ExternalStatus, MoveReply, Question
 from pike.cli import options as opt
 from pike.cli.display import run as display
 from pike.cli.display.progress import Watcher
+from pike.cli.display.run import ELSEWHERE
 from pike.cli.display.verdict import exit_code, show_verdict
 from pike.cli.terminal import Terminal
 from pike.core import figures
@@ -40,7 +41,7 @@ AnswerFile = Annotated[
     typer.Argument(
         metavar="ANSWER",
         help="A candidate file (.py), any other file with the answer's text, - for stdin, or a folder with an answer "
-        "step-N.py, step-N.md or step-N.txt for each of several prompts.",
+        "step-N.py, step-N.md or step-N.txt for each of several prompts; or verdicts of pike judge.",
         show_default=False,
     ),
 ]
@@ -106,8 +107,13 @@ def tell(
     profile: opt.Profile = False,
     as_json: opt.Json = False,
 ) -> None:
-    """Answer a prompt: a candidate is judged at once and counts as one query."""
+    """Answer a prompt: a candidate is judged at once and counts as one query.
+
+    Verdicts of pike judge carry on a run, or a campaign, whose candidates were judged elsewhere.
+    """
     terminal = Terminal(as_json)
+    if answer != "-" and external.is_verdicts(Path(answer)):
+        _tell_judged(terminal, run, Path(answer))
     if answer != "-" and Path(answer).is_dir():
         if profile or input_tokens or output_tokens or any(one is not None for one in (step, parent, usd)):
             raise UserError("A folder of answers takes no option but --author: tell the files one by one")
@@ -134,13 +140,31 @@ def _tell_all(terminal: Terminal, run: Path, answers: Path, author: str) -> None
     for _, file, reply in rows:
         before = " (answered before)" if reply.known else ""
         terminal.show(Text(f"{file.path}: {_in_short(reply)}{before}"))
-    for name, several in told.items():
-        status = several[-1][1].status
-        after = f"finished: see pike report {status.result.folder}" if status.result.finished else _left(status)
-        terminal.show(Text(f"{name or run}: {after}"))
+    _end(terminal, run, {name: several[-1][1].status for name, several in told.items()})
     terminal.result({"answers": [_told(one) | {"run": name, "file": str(file.path)} for name, file, one in rows]})
     codes = [_exit_code(reply) for *_, reply in rows]
     raise typer.Exit(next((code for code in (130, 3, 0) if code in codes), 1))
+
+
+def _tell_judged(terminal: Terminal, run: Path, verdicts: Path) -> None:
+    with Watcher(terminal.notes) as watcher:
+        told = external.tell_judged(run, verdicts, observer=watcher)
+    rows = [(name, reply) for name, several in told.items() for reply in several]
+    for name, reply in rows:
+        step = reply.step.id if reply.step else ""
+        terminal.show(Text(f"{name or run} step {step}: {_in_short(reply)}"))
+    _end(terminal, run, {name: several[-1].status for name, several in told.items() if several})
+    terminal.result({"answers": [_told(reply) | {"run": name} for name, reply in rows]})
+    raise typer.Exit
+
+
+def _end(terminal: Terminal, run: Path, stands: dict[str, ExternalStatus]) -> None:
+    """Say of each run how it goes on."""
+    for name, status in stands.items():
+        after = f"finished: see pike report {status.result.folder}" if status.result.finished else _left(status)
+        if status.result.stopped == ELSEWHERE and not status.result.finished:
+            after += " Candidates wait for another machine: pike bundle"
+        terminal.show(Text(f"{name or run}: {after}"))
 
 
 def _in_short(reply: MoveReply) -> str:

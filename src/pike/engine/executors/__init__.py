@@ -5,7 +5,7 @@ Knows the seam between the run loop and what judges. Does not judge (`judge`).
 """
 
 from pike.engine.executors.choice import executor_of
-from pike.engine.executors.contract import Executor, OnStage, Worker
+from pike.engine.executors.contract import Executor, JudgedElsewhere, OnStage, Worker
 from pike.engine.executors.exploring import Explorer, ProcessExplorer
 from pike.engine.executors.instant import InstantExecutor
 from pike.engine.executors.lent import LentExecutor
@@ -17,6 +17,7 @@ __all__ = [
     "Executor",
     "Explorer",
     "InstantExecutor",
+    "JudgedElsewhere",
     "LentExecutor",
     "LocalExecutor",
     "OnStage",

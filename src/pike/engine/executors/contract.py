@@ -14,6 +14,10 @@ OnStage = Callable[[str], None]
 thread."""
 
 
+class JudgedElsewhere(Exception):
+    """The verdict comes later, from another machine; until then the candidate stays open."""
+
+
 class Executor(Protocol):
     """Carries evaluations out; any number may be asked for at once.
 
@@ -22,7 +26,11 @@ class Executor(Protocol):
     """
 
     async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
-        """The verdict on one candidate."""
+        """The verdict on one candidate.
+
+        Raises:
+            JudgedElsewhere: this executor judges nothing, and has no verdict for it yet.
+        """
 
     async def evaluate_together(
         self, requests: Sequence[EvaluationRequest], on_stage: OnStage | None = None

@@ -1,7 +1,7 @@
 """A task with the bytes of all files that it rests on, for a judge on another machine.
 
-Knows how paths of one machine become paths of another. Does not know how a parcel travels, nor what
-the files hold.
+Knows how paths of one machine become paths of another; a parcel itself names none. Does not know
+how a parcel travels, nor what the files hold.
 """
 
 import hashlib
@@ -11,10 +11,13 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
+from typing import ClassVar
 
 from pike.core.errors import UserError
-from pike.core.task import Task, TaskFile
+from pike.core.task import Task, TaskFile, TaskKind
 
+IN_PARCEL = Task("", "", TaskKind.SOURCE, "", "")
+"""Stands for the task of a request, which travels as a parcel."""
 _MODULE = "module"
 
 
@@ -23,12 +26,14 @@ class Parcel:
     """A task and its files.
 
     Attributes:
-        task: as it is on the machine that it comes from.
+        task: its paths are relative to the folder that the parcel is unpacked into.
         contents: the bytes of its files, in the order of `task.files`; None for one that is not
             there.
         payload: the bytes of a saved module.
         digest: SHA-256 of all that (hexadecimal).
     """
+
+    kind: ClassVar[str] = "parcel"
 
     task: Task
     contents: tuple[bytes | None, ...]
@@ -44,7 +49,8 @@ def pack(task: Task) -> Parcel:
     """
     contents = tuple(_contents(task, file) for file in task.files)
     payload = Path(task.payload_path).read_bytes() if task.payload_path else None
-    return Parcel(task, contents, payload, _digest(task, contents, payload))
+    portable = _portable(task)
+    return Parcel(portable, contents, payload, _digest(portable, contents, payload))
 
 
 def unpack(parcel: Parcel, root: Path) -> Task:
@@ -58,25 +64,38 @@ def unpack(parcel: Parcel, root: Path) -> Task:
     if _digest(parcel.task, parcel.contents, parcel.payload) != parcel.digest:
         raise UserError(f"The parcel of task '{parcel.task.id}' was changed on its way: pack it again")
     folder = root / parcel.digest
-    places = [_place(file, parcel.task.import_paths, number) for number, file in enumerate(parcel.task.files)]
+    task, places = parcel.task, [file.path for file in parcel.task.files]
+    if any(PurePath(place).is_absolute() or ".." in PurePath(place).parts for place in (*places, *task.import_paths)):
+        raise UserError(f"The parcel of task '{task.id}' would write outside its folder: pack it again")
     if not folder.exists():
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(dir=root))
         for place, content in zip(places, parcel.contents, strict=True):
             _write(made / place, content)
-        for number in range(len(parcel.task.import_paths)):
-            (made / _imports(number)).mkdir(parents=True, exist_ok=True)
+        for place in task.import_paths:
+            (made / place).mkdir(parents=True, exist_ok=True)
         _write(made / _MODULE, parcel.payload)
         try:
             made.rename(folder)
         except OSError:  # another process was faster
             shutil.rmtree(made, ignore_errors=True)
-    files = [TaskFile(str(folder / place), file.digest) for place, file in zip(places, parcel.task.files, strict=True)]
     return replace(
-        parcel.task,
-        files=tuple(files),
+        task,
+        files=tuple(replace(file, path=str(folder / file.path)) for file in task.files),
         payload_path=str(folder / _MODULE) if parcel.payload is not None else None,
-        import_paths=tuple(str(folder / _imports(number)) for number in range(len(parcel.task.import_paths))),
+        import_paths=tuple(str(folder / place) for place in task.import_paths),
+    )
+
+
+def _portable(task: Task) -> Task:
+    """The task with paths relative to the folder that it is unpacked into."""
+    places = [_place(file, task.import_paths, number) for number, file in enumerate(task.files)]
+    return replace(
+        task,
+        origin=PurePath(task.origin).name,
+        files=tuple(TaskFile(str(place), file.digest) for place, file in zip(places, task.files, strict=True)),
+        payload_path=_MODULE if task.payload_path else None,
+        import_paths=tuple(_imports(number) for number in range(len(task.import_paths))),
     )
 
 

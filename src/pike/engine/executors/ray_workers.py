@@ -20,10 +20,10 @@ import pike
 from pike.core.codec import decode, encode
 from pike.core.device import DeviceFacts
 from pike.core.errors import InfraError, UserError
-from pike.core.task import Task, TaskKind
+from pike.core.task import Task
 from pike.core.verdict.evaluation import Evaluation, EvaluationRequest
 from pike.engine.executors.contract import OnStage, Worker
-from pike.engine.executors.parcel import Parcel, pack, unpack
+from pike.engine.executors.parcel import IN_PARCEL, Parcel, pack, unpack
 
 NAME = "ray"
 JUDGES_PER_GPU = 4
@@ -31,8 +31,6 @@ JUDGES_PER_GPU = 4
 CPUS_PER_JUDGE = 2
 _KEPT_PARCELS = 16
 _ANSWER_SECONDS = 10.0
-_ELSEWHERE = Task("", "", TaskKind.SOURCE, "", "")
-"""Stands for the task of a request, which travels as a parcel."""
 _Said = tuple[str, Any]
 
 
@@ -130,14 +128,14 @@ class RayWorker:
         self, requests: Sequence[EvaluationRequest], on_stage: OnStage | None = None
     ) -> list[Evaluation]:
         """The verdicts on several candidates of one task, timed in the same sessions."""
-        asked = [encode(replace(request, task=_ELSEWHERE)) for request in requests]
+        asked = [encode(replace(request, task=IN_PARCEL)) for request in requests]
         found = self._last("evaluate", self._parcel(requests[0].task), asked, on_stage=on_stage)
         return [decode(Evaluation, one) for one in found]
 
     def preflight(self, request: EvaluationRequest) -> float | None:
         """Milliseconds of the original, once it was seen that a candidate could be judged."""
         return decode(
-            float, self._last("preflight", self._parcel(request.task), encode(replace(request, task=_ELSEWHERE)))
+            float, self._last("preflight", self._parcel(request.task), encode(replace(request, task=IN_PARCEL)))
         )
 
     def facts(self, device: str) -> DeviceFacts:

@@ -12,6 +12,7 @@ from pike.core.query import Answer
 from pike.core.step import ORIGINAL, Solution, Step
 from pike.core.text.parsing import parse
 from pike.engine.run.external_answers import waiting
+from pike.engine.run.loop import ELSEWHERE
 from pike.engine.state.run_state import RunState
 from pike.search import FREE_FORM
 
@@ -133,7 +134,8 @@ def waiting_step(state: RunState, folder: Path, step: int | None) -> Step:
     """
     found = [step_state.step for step_state in waiting(state)]
     if not found:
-        raise UserError(f"Nothing waits for an answer in {folder} ({state.stopped}): pike resume {folder}")
+        verb = "bundle" if state.stopped == ELSEWHERE else "resume"
+        raise UserError(f"Nothing waits for an answer in {folder} ({state.stopped}): pike {verb} {folder}")
     if step is None:
         return found[0]
     for one in found:

@@ -15,6 +15,7 @@ from pike.core.query import Answer
 from pike.engine.executors import executor_of
 from pike.engine.external import external_run
 from pike.engine.external.answers import read_answer
+from pike.engine.external.elsewhere import PackedRuns, VerdictsElsewhere, pack_runs
 from pike.engine.external.external_run import is_run
 from pike.engine.external.status import MoveReply, Question
 from pike.engine.run.external_answers import external_roles
@@ -103,6 +104,25 @@ async def tell_runs(folder: Path, answers: Path, wiring: Wiring, author: str = "
             raise one
         told[name] = one
     return told
+
+
+async def bundle_runs(folder: Path, answers: Path | None, out: Path, wiring: Wiring, author: str = "") -> PackedRuns:
+    """Take a folder of answers without judging them, and pack every candidate that waits for a verdict.
+
+    Raises:
+        UserError: as for `tell_runs` and `pack_runs`, or `folder` holds no run with external answers.
+        BoundaryError: as for `pack_runs`; answers that were taken are safe.
+    """
+    runs = {name: run for name, run in runs_of(folder).items() if external_roles(read_state(run).config.llm)}
+    if not runs:
+        raise UserError(
+            f"No run in {folder} is answered by hand, so nothing waits for another machine: pike resume {folder}"
+        )
+    shared = replace(wiring, load=SharedOriginals(wiring.load, len(runs)).load) if wiring.load else wiring
+    for name, files in (read_answers(answers, runs, author) if answers else {}).items():
+        device = read_state(runs[name]).device
+        await _tell(runs[name], files, replace(shared, executor=VerdictsElsewhere(device)))
+    return await pack_runs(runs, out, shared)
 
 
 async def _tell(run: Path, files: tuple[AnswerFile, ...], wiring: Wiring) -> tuple[ToldFile, ...]:

@@ -19,6 +19,7 @@ from pike.core.query import Answer
 from pike.core.step import Role, Step
 from pike.engine.executors import LentExecutor, executor_of
 from pike.engine.external.answers import answered_step, check, known_solution, require_syntax, taken_by, waiting_step
+from pike.engine.external.elsewhere import VerdictsElsewhere
 from pike.engine.external.status import (
     ExternalStatus,
     MoveReply,
@@ -30,6 +31,7 @@ from pike.engine.external.status import (
 )
 from pike.engine.output.result import RunResult
 from pike.engine.run.external_answers import ExternalAnswers, external_roles, waiting
+from pike.engine.run.loop import ELSEWHERE
 from pike.engine.run.run import resume_run
 from pike.engine.run.wiring import Wiring
 from pike.engine.state.models import model_names
@@ -209,8 +211,13 @@ async def finish(folder: Path, wiring: Wiring | None = None) -> RunResult:
 async def _lent(
     wiring: Wiring | None, state: RunState, *, known: DeviceFacts | None = None, profile: bool = False
 ) -> AsyncIterator[Wiring]:
-    """The wiring of one move; with a `known` device, a judge starts only when a candidate comes."""
+    """The wiring of one move; with a `known` device, a judge starts only when a candidate comes.
+
+    A run that waits for verdicts of another machine goes on waiting.
+    """
     wiring = wiring or Wiring()
+    if state.stopped == ELSEWHERE and not isinstance(wiring.executor, VerdictsElsewhere):
+        wiring = replace(wiring, executor=VerdictsElsewhere(state.device))
     owner = wiring.executor or executor_of(state.config.engine)
     try:
         yield replace(wiring, executor=LentExecutor(owner, known, profile))

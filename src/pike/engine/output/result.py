@@ -133,7 +133,7 @@ class RunResult:
     @property
     def resume_command(self) -> str:
         """The command that continues the run, empty when it is finished."""
-        verb = "ask" if self.stopped == "waiting" else "resume"
+        verb = {"waiting": "ask", "elsewhere": "bundle"}.get(self.stopped, "resume")
         return "" if self.finished else f"pike {verb} {shlex.quote(self.folder)}"
 
     def flat(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from pike.core.errors import ProviderError
 from pike.core.events import Asked, Event, Judged, Proposed, Stopped, Told
 from pike.core.step import Candidate, Role, Step, Strategy
 from pike.core.verdict.evaluation import Status
+from pike.engine.executors import JudgedElsewhere
 from pike.engine.output.borrowed import BorrowedLines
 from pike.engine.run.judging import Judging
 from pike.engine.run.outage import Outage
@@ -26,6 +27,8 @@ from pike.engine.state.timetable import Timetable
 
 WAITING = "waiting"
 """Why a run stops that needs an external answer to go on."""
+ELSEWHERE = "elsewhere"
+"""Why a run stops whose candidates wait for verdicts of another machine."""
 OUT_OF_TIME = "the time was over before its verdict"
 """The failure of a candidate without a price that was still being judged when time was up."""
 
@@ -60,6 +63,7 @@ class Search:
         self._asking: set[int] = set()
         self._stop = self._state.closing
         self._halted = ""
+        self._elsewhere = 0
         self._wish = ""
         self._wished = asyncio.Event()
         self._providers = Outage(parts.patience)
@@ -88,6 +92,8 @@ class Search:
                     self._give_up_free()
                 self._finish(done - {wish})
                 self._fill()
+            if self._elsewhere:
+                self._halt(ELSEWHERE)
         finally:
             wish.cancel()
             await self._abandon()
@@ -130,7 +136,7 @@ class Search:
         pace = self._parts.pace
         if pace.over and not self._over:
             self._stop_asking(pace.over)
-        while not self._over and pace.may_ask() and (pace.limit is None or len(self._tasks) < pace.limit):
+        while not self._over and pace.may_ask() and (pace.limit is None or self._in_flight < pace.limit):
             if self._parts.timetable.search_seconds_left == 0.0:
                 self._stop_asking("hours")
                 return
@@ -145,6 +151,10 @@ class Search:
                 self._start(step)
         if pace.outside and not self._tasks and not self._over:
             self._come_to_an_end()
+
+    @property
+    def _in_flight(self) -> int:
+        return len(self._tasks) + self._elsewhere
 
     @property
     def _over(self) -> bool:
@@ -167,6 +177,8 @@ class Search:
                 task.cancel()
 
     def _come_to_an_end(self) -> None:
+        if self._elsewhere:
+            return
         if not self._parts.strategy.done:
             if self._parts.pace.outside:
                 self._halt(WAITING)
@@ -204,7 +216,11 @@ class Search:
             return
         board = self._parts.writer.board
         board.doing(step, "waiting")
-        evaluation = await self._parts.judging.search(candidate, lambda stage: board.doing(step, stage))
+        try:
+            evaluation = await self._parts.judging.search(candidate, lambda stage: board.doing(step, stage))
+        except JudgedElsewhere:
+            self._elsewhere += 1
+            return
         if evaluation.status is not Status.INFRA_ERROR:
             self._judges.worked()
         elif self._judges.failed():

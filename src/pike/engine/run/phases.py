@@ -18,7 +18,7 @@ from pike.core.agent import Agent
 from pike.core.errors import StoreError
 from pike.core.events import Finished, Stopped
 from pike.core.step import Role, Strategy
-from pike.engine.executors import gpus
+from pike.engine.executors import JudgedElsewhere, gpus
 from pike.engine.executors.local import judge_count
 from pike.engine.output import outputs
 from pike.engine.output.borrowed import BorrowedLines
@@ -30,7 +30,7 @@ from pike.engine.run.external_answers import ExternalAnswers, ExternalPace
 from pike.engine.run.finalists import measure_again, winner
 from pike.engine.run.interrupt import interrupts
 from pike.engine.run.judging import Judging, NoTimeLeft
-from pike.engine.run.loop import Search, SearchParts
+from pike.engine.run.loop import ELSEWHERE, Search, SearchParts
 from pike.engine.run.outage import PATIENCE
 from pike.engine.run.wiring import OpenParts, Wiring
 from pike.engine.state.journal_writer import JournalWriter
@@ -200,7 +200,7 @@ class Phases:
         return min(engine.concurrency, judge_count(engine, self._parts.device, len(gpus.entries(engine.devices))) + 1)
 
     async def _in_phase(self, work: Coroutine[Any, Any, Any]) -> bool:
-        """Await a phase; False if Ctrl-C ended it or came before it."""
+        """Await a phase; False if it waits for another machine, or Ctrl-C ended it or came before it."""
         if self._interrupted.is_set():
             work.close()
         else:
@@ -208,6 +208,9 @@ class Phases:
             try:
                 await self._phase
                 return True
+            except JudgedElsewhere:
+                self._writer.record(Stopped(ELSEWHERE))
+                return False
             except asyncio.CancelledError:
                 if not self._interrupted.is_set():
                     self._phase.cancel()

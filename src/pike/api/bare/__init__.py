@@ -1,0 +1,1 @@
+"""The verbs that need torch and numpy only; modules here import none of the other verbs."""

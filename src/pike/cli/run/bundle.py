@@ -1,0 +1,81 @@
+"""`pike bundle` and `pike judge`: candidates go to another machine, and come back as verdicts.
+
+Knows how both are printed. Does not know what travels (`api`).
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from pike.api import external
+from pike.api.bare import bundles
+from pike.cli import options as opt
+from pike.cli.terminal import Terminal
+from pike.core import figures
+from pike.core.codec import encode
+
+Answers = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="ANSWERS",
+        help="A folder of answers, as for pike tell; they are taken first, and not judged here.",
+        show_default="what waits already",
+    ),
+]
+Packed = Annotated[
+    Path | None, typer.Option("--out", metavar="FILE", help="The bundle.", show_default="RUN.bundle here")
+]
+Author = Annotated[str | None, typer.Option(metavar="NAME", help="Who wrote the answers.", show_default="by-hand")]
+Bundle = Annotated[Path, typer.Argument(metavar="BUNDLE", help="What pike bundle wrote.", show_default=False)]
+Verdicts = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="The verdicts.", show_default="BUNDLE.verdicts.jsonl"),
+]
+Judges = Annotated[
+    int, typer.Option(min=0, metavar="N", help="How many judge at once.", show_default="what the machine bears")
+]
+MaxMinutes = Annotated[
+    float | None,
+    typer.Option(min=0.0, metavar="M", help="When to stop; the same command goes on later.", show_default="no limit"),
+]
+
+
+def bundle(
+    run: opt.Run, answers: Answers = None, out: Packed = None, author: Author = None, as_json: opt.Json = False
+) -> None:
+    """Pack the candidates that wait for a verdict into one file, for a machine that judges them.
+
+    RUN may also be a campaign. Nothing is judged here until pike resume.
+    """
+    terminal = Terminal(as_json)
+    path = out or Path(f"{run.resolve().name}.bundle")
+    packed = external.bundle(run, path, answers=answers, author=author or "")
+    for name, count in packed.candidates.items():
+        terminal.show(Text(f"{name or run}: {figures.plural(count, 'candidate')}"))
+    terminal.note(Text(f"Take it to the other machine:  pike judge {path}", style="bold"))
+    terminal.note(Text(f"Then here:  pike tell {run} {bundles.verdicts_path(path, None).name}", style="bold"))
+    terminal.result({"bundle": str(path), "digest": packed.digest, "candidates": packed.candidates})
+
+
+def judge(
+    bundle: Bundle,
+    out: Verdicts = None,
+    devices: opt.Devices = None,
+    judges: Judges = 0,
+    max_minutes: MaxMinutes = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Judge a bundle: needs torch and numpy only, and neither the run nor a network."""
+    terminal = Terminal(as_json)
+    found = bundles.judge(
+        bundle,
+        out,
+        devices=devices or "",
+        judges=judges,
+        max_minutes=max_minutes,
+        on_line=lambda line: terminal.show(Text(line)),
+    )
+    terminal.show(Text(bundles.summary(found, bundles.verdicts_path(bundle, out))))
+    terminal.result(encode(found))

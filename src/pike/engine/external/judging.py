@@ -1,0 +1,121 @@
+"""Judges a bundle: as many candidates side by side as this machine bears, each verdict written at once.
+
+Needs torch and numpy only. Does not know the runs that the candidates come from.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pike.core.errors import UserError
+from pike.core.settings.config import EngineConfig
+from pike.core.task import Task
+from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest, Status
+from pike.engine.executors import Executor, executor_of
+from pike.engine.executors.parcel import unpack
+from pike.engine.external.bundle import Verdict, VerdictsFile, VerdictsHead, Waiting, read_bundle, source_digest
+
+OnVerdict = Callable[[Verdict, int, int], None]
+"""Told each verdict as it comes, with how many groups are judged and how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedBundle:
+    """How far judging came, counted in what is judged together.
+
+    Attributes:
+        judged: those with a verdict, earlier ones included.
+        total: all of the bundle.
+        unusable: why tasks could not be used here, a sentence each.
+    """
+
+    judged: int
+    total: int
+    unusable: tuple[str, ...]
+
+
+async def judge_bundle(
+    path: Path,
+    out: Path,
+    engine: EngineConfig,
+    *,
+    seconds: float | None = None,
+    on_verdict: OnVerdict = lambda *_: None,
+    executor: Executor | None = None,
+) -> JudgedBundle:
+    """Judge what has no verdict in `out` yet, and add its verdicts there.
+
+    What a judge failed on (`infra-error`) is tried again by the next call.
+
+    Raises:
+        UserError: the bundle or `out` cannot be used, or there is no such device.
+        InfraError: no judge could be started.
+        StoreError: the disk refuses.
+    """
+    bundle = read_bundle(path)
+    owner = executor or executor_of(engine)
+    with ExitStack() as stack:
+        try:
+            facts = await owner.facts(bundle.waiting[0].requests[0].options.device)
+            file = VerdictsFile(out, VerdictsHead(bundle.digest, facts))
+            stack.callback(file.close)
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pike-bundle-")))
+            tasks = {digest: unpack(parcel, folder) for digest, parcel in bundle.parcels.items()}
+            known = {one.number for one in file.known if not _failed(one)}
+            left = [(number, one) for number, one in enumerate(bundle.waiting) if number not in known]
+            done, total = len(known), len(bundle.waiting)
+
+            async def judge(number: int, waiting: Waiting) -> None:
+                nonlocal done
+                verdict = await _judged(owner, number, waiting, tasks[waiting.parcel])
+                file.add(verdict)
+                done += 1
+                on_verdict(verdict, done, total)
+
+            unusable = await _within(seconds, [asyncio.create_task(judge(*one)) for one in left])
+            return JudgedBundle(done, total, unusable)
+        finally:
+            await owner.aclose()
+
+
+async def _within(seconds: float | None, work: list[asyncio.Task[None]]) -> tuple[str, ...]:
+    """Wait for all, or until the time is over; why some could not be done.
+
+    Raises:
+        Exception: one failed by more than its input.
+    """
+    try:
+        done, _ = await asyncio.wait(work, timeout=seconds) if work else ((), ())
+        errors = [error for one in done if (error := one.exception()) is not None]
+    finally:
+        for one in work:
+            one.cancel()
+        await asyncio.gather(*work, return_exceptions=True)
+    for error in errors:
+        if not isinstance(error, UserError):
+            raise error
+    return tuple(dict.fromkeys(map(str, errors)))
+
+
+async def _judged(executor: Executor, number: int, waiting: Waiting, task: Task) -> Verdict:
+    requests = [replace(one, task=task) for one in waiting.requests]
+    found = await _evaluated(executor, requests)
+    if requests[0].effort is Effort.FINAL:
+        for index, one in enumerate(found):
+            if one.status is Status.UNTRUSTED_TIMING:  # a machine that is busy for a moment looks like this too
+                (found[index],) = await _evaluated(executor, [requests[index]])
+    sources = tuple(source_digest(one.source) for one in requests)
+    return Verdict(number, waiting.run, waiting.parcel, waiting.terms, requests[0].effort, sources, tuple(found))
+
+
+async def _evaluated(executor: Executor, requests: list[EvaluationRequest]) -> list[Evaluation]:
+    if len(requests) > 1:
+        return await executor.evaluate_together(requests)
+    return [await executor.evaluate(requests[0])]
+
+
+def _failed(verdict: Verdict) -> bool:
+    return any(one.status is Status.INFRA_ERROR for one in verdict.evaluations)
