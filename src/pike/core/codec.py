@@ -1,8 +1,8 @@
 """Frozen records to JSON-ready values and back.
 
 Knows dataclasses, enums, tuples, optionals, bytes and mappings of plain values, by their
-annotations. Does not know files or versions. A record class with a class variable `kind` is *tagged*: the kind is
-written with it, and tells the records of a union apart.
+annotations. Does not know files or versions. A record class with a class variable `kind` is
+*tagged*: the kind is written with it, and tells the records of a union apart.
 """
 
 import base64
