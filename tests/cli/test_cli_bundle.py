@@ -78,6 +78,10 @@ def test_a_run_is_judged_where_nothing_is_installed_but_torch(
     other = subprocess.run([*command, "--out", "task.py"], env=bare, capture_output=True, text=True, check=False)
     assert (other.returncode, other.stderr.count("\n")) == (2, 1), other.stderr
 
+    for option in (["--author", "me"], ["--usd", "1"]):
+        assert main.run(["tell", "run", "run.bundle.verdicts.jsonl", *option]) == 2
+    assert not any(isinstance(entry.event, Judged) for entry in read(tmp_path / "run"))
+    assert main.run(["judge", "."]) == 2
     assert main.run(["tell", "run", "run.bundle.verdicts.jsonl", "--json"]) == 0
     told = json.loads(capsys.readouterr().out.splitlines()[-1])["answers"]
     assert [one["evaluation"]["status"] for one in told] == ["valid", "wrong-output"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
+import resource
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +17,7 @@ from engine_material import TASK, RuledJudge, config, events, wiring
 from engine_material import answer as fenced
 
 from pike import engine
-from pike.core.errors import UserError
+from pike.core.errors import StoreError, UserError
 from pike.core.events import Judged, QueryAnswered
 from pike.core.settings.config import EngineConfig
 from pike.core.task import Task, TaskKind
@@ -219,6 +221,35 @@ async def test_half_a_bundle_is_refused(tmp_path: Path) -> None:
     bundle.write_text("".join(lines[:-1]))
     with pytest.raises(UserError, match="not whole"):
         await judged(bundle, tmp_path / "out.jsonl")
+
+
+async def test_a_full_disk_ends_judging_and_keeps_the_verdicts_before_it(tmp_path: Path) -> None:
+    run, bundle, out = tmp_path / "run", tmp_path / "run.bundle", tmp_path / "out.jsonl"
+    await begin(run)
+    await batch.bundle_runs(run, write(tmp_path / "answers"), bundle, here())
+    places = itertools.count(1)
+
+    class OneByOne(engine.InstantExecutor):
+        """Fills the disk after the first verdict."""
+
+        async def evaluate(self, request: EvaluationRequest, on_stage: Any = None) -> Evaluation:
+            place = next(places)
+            while len(out.read_text().splitlines()) < place:
+                await asyncio.sleep(0)
+            if place == 2:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (out.stat().st_size + 9, limits[1]))
+            return await super().evaluate(request, on_stage)
+
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        with pytest.raises(StoreError, match="those before are kept"):
+            await judged(bundle, out, OneByOne())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert len(read_verdicts(out)[1]) == 1
+    assert out.read_text().endswith("}\n"), "half a line stayed"
+    assert (await judged(bundle, out)).judged == 3
+    assert len((await tell_verdicts({"": run}, out, here()))[""]) == 3
 
 
 async def test_a_bundle_names_no_path_of_its_machine_and_is_the_same_twice(tmp_path: Path) -> None:

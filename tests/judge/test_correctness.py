@@ -261,6 +261,15 @@ def test_distributions_change_floating_point_inputs_only_and_neighbours_hardly_d
     assert (named("one-hot rows").change(given, 1).args[0] != 0).sum() == 6
 
 
+@pytest.mark.parametrize(("dtype", "most"), [(torch.float64, 1.0), (torch.float32, 1.0), (torch.bfloat16, 0.03)])
+def test_a_neighbour_is_moved_by_one_unit_in_the_last_place(dtype, most):
+    given = torch.rand(64, 256).to(dtype) + 1
+    moved = neighbour(Inputs((given,), {}), 2).args[0]
+    assert moved.dtype == dtype
+    assert 0.0 < (moved != given).float().mean() <= most
+    assert (moved.double() - given.double()).abs().max() <= 2 * torch.finfo(dtype).eps
+
+
 def sampled_only(tensor: torch.Tensor) -> bool:
     """Whether nothing unusual is among the elements that a cheap sniffer looks at."""
     return bool((tensor.flatten()[::64].abs() < 6).all())

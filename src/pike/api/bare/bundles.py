@@ -62,7 +62,7 @@ def judge(
 
 def verdicts_path(bundle: Path, out: str | Path | None) -> Path:
     """Where verdicts go."""
-    return Path(out) if out else bundle.with_name(f"{bundle.name}.verdicts{SUFFIX}")
+    return Path(out) if out else bundle.parent / f"{bundle.name}.verdicts{SUFFIX}"
 
 
 def summary(judged: JudgedBundle, out: Path) -> str:

@@ -20,7 +20,7 @@ from pike.core.verdict.evaluation import Evaluation
 INFRASTRUCTURE = frozenset({"provider", "infra"})
 """Reasons to stop that are the outside world's."""
 WAITING, ELSEWHERE = "waiting", "elsewhere"
-"""The reason to stop of a run that waits for an external answer."""
+"""Reasons to stop of a run that waits for an external answer, and for verdicts of another machine."""
 COMPILE = "compile"
 """The recipe, and the baseline, that is `torch.compile` in its default mode and nothing else."""
 NOT_MEASURED = "not measured"
@@ -102,7 +102,7 @@ def closing_lines(result: RunResult, page: Path) -> Iterable[Text]:
         yield Text(f"The best is {words}" if result.improved else _original_stays(result, words))
         if not result.finished:
             yield Text("Its number is the search's; a finished run measures its best candidates again.")
-    elif result.stopped == "waiting":
+    elif result.stopped == WAITING:
         yield Text("The run waits for an answer.")
     elif result.stopped == ELSEWHERE:
         yield Text("The run waits for verdicts of another machine.")

@@ -112,11 +112,13 @@ def tell(
     Verdicts of pike judge carry on a run, or a campaign, whose candidates were judged elsewhere.
     """
     terminal = Terminal(as_json)
-    if answer != "-" and external.is_verdicts(Path(answer)):
-        _tell_judged(terminal, run, Path(answer))
-    if answer != "-" and Path(answer).is_dir():
-        if profile or input_tokens or output_tokens or any(one is not None for one in (step, parent, usd)):
-            raise UserError("A folder of answers takes no option but --author: tell the files one by one")
+    judged = answer != "-" and external.is_verdicts(Path(answer))
+    if judged or (answer != "-" and Path(answer).is_dir()):
+        options = (step, parent, usd, author if judged else None)
+        if profile or input_tokens or output_tokens or any(one is not None for one in options):
+            raise UserError("A folder of answers takes no option but --author, and verdicts none: leave the others out")
+        if judged:
+            _tell_judged(terminal, run, Path(answer))
         _tell_all(terminal, run, Path(answer), author or "")
     given = dataclasses.replace(
         _read(answer),

@@ -4,6 +4,7 @@ Knows their records, and that each line is hashed together with all lines before
 what waits in a run (`elsewhere`) or how it is judged (`judging`).
 """
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -145,7 +146,7 @@ def read_bundle(path: Path) -> OpenBundle:
     Raises:
         UserError: it is none, is not whole, was changed, or has another format.
     """
-    head, *body = lines = _read(path, path.read_bytes() if path.is_file() else None, BundleHead, (Parcel, Waiting))
+    head, *body = lines = _read(path, _content(path), BundleHead, (Parcel, Waiting))
     assert isinstance(head[0], BundleHead)
     if head[0].lines != len(body):
         raise UserError(f"The bundle {path} is not whole: {len(body)} of {head[0].lines} lines came; copy it again")
@@ -160,8 +161,7 @@ def read_verdicts(path: Path) -> tuple[VerdictsHead, tuple[Verdict, ...]]:
     Raises:
         UserError: it is none, was changed, or has another format.
     """
-    data = path.read_bytes() if path.is_file() else None
-    (head, _), *body = _read(path, _whole(data), VerdictsHead, (Verdict,))
+    (head, _), *body = _read(path, _whole(_content(path)), VerdictsHead, (Verdict,))
     assert isinstance(head, VerdictsHead)
     return head, tuple({one.number: one for one, _ in body if isinstance(one, Verdict)}.values())
 
@@ -184,7 +184,7 @@ class VerdictsFile:
         self._path, self._digest = path, ""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("ab+")
+            self._file = path.open("ab+", buffering=0)
         except OSError as error:
             raise StoreError(f"The verdicts {path} cannot be written: {error.strerror}") from error
         try:
@@ -192,7 +192,7 @@ class VerdictsFile:
         except OSError:
             raise UserError(f"Another process writes the verdicts {path}: wait for it, or name another --out") from None
         self._file.seek(0)
-        held = self._file.read()
+        held = self._file.readall()
         if held[: len(_BEGIN)] != _BEGIN[: len(held)]:
             raise UserError(f"{path} holds something else than verdicts: name another file with --out")
         if data := _whole(held):
@@ -200,7 +200,8 @@ class VerdictsFile:
             self._require_same(lines[0][0], head)
             self.known = read_verdicts(path)[1]
             self._digest = lines[-1][1]
-        self._file.truncate(len(data or b""))
+        self._end = len(data)
+        self._file.truncate(self._end)
         if not data:
             self.add(head)
 
@@ -208,15 +209,20 @@ class VerdictsFile:
         """Write one more line; it is on the disk afterwards.
 
         Raises:
-            StoreError: the disk refuses.
+            StoreError: the disk refuses; the lines before it stay.
         """
-        text, self._digest = _written(line, self._digest)
+        text, digest = _written(line, self._digest)
         try:
-            self._file.write(text)
-            self._file.flush()
+            if self._file.write(text) < len(text):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(self._file.fileno())
         except OSError as error:
-            raise StoreError(f"The verdicts {self._path} cannot be written: {error.strerror}") from error
+            self._file.truncate(self._end)
+            raise StoreError(
+                f"The verdicts {self._path} cannot be written: {error.strerror}; those before are kept, make room and "
+                "repeat the command"
+            ) from error
+        self._end, self._digest = self._end + len(text), digest
 
     def close(self) -> None:
         """Let other processes write it."""
@@ -243,19 +249,24 @@ def _digest(record: Any, before: str) -> str:
     return hashlib.sha256(f"{before}\n{json.dumps(record)}".encode()).hexdigest()
 
 
-def _whole(data: bytes | None) -> bytes | None:
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UserError(f"The file {path} cannot be read: {error.strerror}; name what pike wrote") from None
+
+
+def _whole(data: bytes) -> bytes:
     """The lines without one that was cut off."""
-    return data[: data.rfind(b"\n") + 1] if data is not None else None
+    return data[: data.rfind(b"\n") + 1]
 
 
-def _read(path: Path, data: bytes | None, head: type[Line], kinds: Sequence[type[Line]]) -> list[tuple[Line, str]]:
+def _read(path: Path, data: bytes, head: type[Line], kinds: Sequence[type[Line]]) -> list[tuple[Line, str]]:
     """Lines with their digests, the first of them of the type `head`.
 
     Raises:
-        UserError: there is no such file, it is something else, or it was changed.
+        UserError: it is something else, or it was changed.
     """
-    if data is None:
-        raise UserError(f"There is no file {path}")
     found: list[tuple[Line, str]] = []
     before = ""
     for number, line in enumerate(data.splitlines(), 1):

@@ -68,36 +68,39 @@ async def judge_bundle(
             left = [(number, one) for number, one in enumerate(bundle.waiting) if number not in known]
             done, total = len(known), len(bundle.waiting)
 
+            unusable: dict[str, None] = {}
+
             async def judge(number: int, waiting: Waiting) -> None:
                 nonlocal done
-                verdict = await _judged(owner, number, waiting, tasks[waiting.parcel])
+                try:
+                    verdict = await _judged(owner, number, waiting, tasks[waiting.parcel])
+                except UserError as error:  # the other tasks can still be used
+                    unusable[str(error)] = None
+                    return
                 file.add(verdict)
                 done += 1
                 on_verdict(verdict, done, total)
 
-            unusable = await _within(seconds, [asyncio.create_task(judge(*one)) for one in left])
-            return JudgedBundle(done, total, unusable)
+            await _within(seconds, [asyncio.create_task(judge(*one)) for one in left])
+            return JudgedBundle(done, total, tuple(unusable))
         finally:
             await owner.aclose()
 
 
-async def _within(seconds: float | None, work: list[asyncio.Task[None]]) -> tuple[str, ...]:
-    """Wait for all, or until the time is over; why some could not be done.
+async def _within(seconds: float | None, work: list[asyncio.Task[None]]) -> None:
+    """Wait for all, until the time is over or one fails.
 
     Raises:
-        Exception: one failed by more than its input.
+        Exception: what one failed by.
     """
     try:
-        done, _ = await asyncio.wait(work, timeout=seconds) if work else ((), ())
-        errors = [error for one in done if (error := one.exception()) is not None]
+        done, _ = await asyncio.wait(work, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION) if work else ((), ())
+        for one in done:
+            one.result()
     finally:
         for one in work:
             one.cancel()
         await asyncio.gather(*work, return_exceptions=True)
-    for error in errors:
-        if not isinstance(error, UserError):
-            raise error
-    return tuple(dict.fromkeys(map(str, errors)))
 
 
 async def _judged(executor: Executor, number: int, waiting: Waiting, task: Task) -> Verdict:

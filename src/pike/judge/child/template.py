@@ -1,6 +1,6 @@
 """A process that has imported torch once and forks children from itself.
 
-Started as `python -m pike.judge.child.template SOCKET`. It holds no secret, opens no device and
+Started as `python -m pike.judge.child.template SOCKET`. It holds no secret, begins no driver and
 never runs a candidate. Does not know what a child does (`__main__`).
 """
 
