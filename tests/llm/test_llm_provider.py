@@ -185,13 +185,14 @@ async def test_a_server_that_does_not_stream_is_asked_for_the_whole(client, ask)
 
 
 async def test_a_server_with_one_slot_is_not_sent_many_requests_at_once(client, ask):
-    with FakeServer(default=FakeReply("one by one", pieces=4, pause_seconds=0.2), slots=1) as server:
+    text = "one by one, " * 4  # the first piece comes early, so that a wait for the one before is seen as one
+    with FakeServer(default=FakeReply(text, pieces=24, pause_seconds=0.05), slots=1) as server:
         one, begun = client(server), time.monotonic()
         answers = await asyncio.gather(*(one.complete(ask(step_id=i)) for i in range(6)))
         took = time.monotonic() - begun
         assert server.most_in_flight <= 3
         assert len(server.requests) == 6
-    assert {answer.text for answer in answers} == {"one by one"}
+    assert {answer.text for answer in answers} == {text}
     # With the waiting counted, the fourth of six in a row takes two thirds of all.
     fourth = sorted(answer.latency_seconds for answer in answers)[3]
     assert fourth < took / 2, "a request that waits here is not timed"

@@ -41,6 +41,19 @@ async def test_one_request_alone_says_nothing() -> None:
     assert slots.limit == 2
 
 
+async def test_the_request_that_was_sent_last_may_be_answered_first() -> None:
+    clock = Clock()
+    slots = Slots(clock)
+    async with slots.one() as first:
+        async with slots.one() as last:
+            clock.now = 0.1
+            slots.begins(last)
+            clock.now = 60.0
+        assert slots.limit == 2
+        slots.begins(first)
+    assert slots.limit == 1
+
+
 async def test_a_request_that_had_to_wait_lowers_the_number_once_for_all_that_waited_with_it() -> None:
     clock = Clock()
     slots = Slots(clock)

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 FIRST = 2
-"""Requests at once before anything is known: the second shows whether it had to wait."""
+"""Requests at once before anything is known: one of them shows whether it had to wait."""
 SLOW = 3.0
 """An answer that begins after this many times the quickest wait was queued, if it is also..."""
 GRACE_SECONDS = 0.5
@@ -22,14 +22,10 @@ GOOD_TO_RISE = 10
 
 @dataclass(slots=True)
 class Call:
-    """One request that is under way.
-
-    Attributes:
-        fills: it took the last place, so its wait tells whether the server has that many.
-    """
+    """One request that is under way: when it was sent, and whether its answer has begun."""
 
     sent: float
-    fills: bool
+    begun: bool = False
 
 
 class Slots:
@@ -42,7 +38,7 @@ class Slots:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.limit = FIRST
         self._clock = clock
-        self._in_flight = 0
+        self._in_flight = self._answering = 0
         self._quickest = float("inf")
         self._lowered = float("-inf")
         self._good = 0
@@ -54,20 +50,27 @@ class Slots:
         async with self._changed:
             await self._changed.wait_for(lambda: self._in_flight < self.limit)
             self._in_flight += 1
+        call = Call(self._clock())
         try:
-            yield Call(self._clock(), self._in_flight >= self.limit)
+            yield call
         finally:
             self._in_flight -= 1
+            self._answering -= call.begun
             async with self._changed:
                 self._changed.notify_all()
 
     def begins(self, call: Call) -> None:
-        """The answer begins to come."""
+        """The answer begins to come.
+
+        Only answers that come at the same time show how many places there are.
+        """
+        call.begun = True
+        self._answering += 1
         waited = self._clock() - call.sent
         self._quickest = min(self._quickest, waited)
         if waited > SLOW * self._quickest + GRACE_SECONDS:
             self.queued(call)
-        elif call.fills:
+        elif self._answering >= self.limit:
             self._rise()
 
     def queued(self, call: Call) -> None:
