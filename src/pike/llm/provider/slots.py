@@ -22,10 +22,15 @@ GOOD_TO_RISE = 10
 
 @dataclass(slots=True)
 class Call:
-    """One request that is under way: when it was sent, and whether its answer has begun."""
+    """One request that is under way.
+
+    Attributes:
+        sent: on the clock.
+        crowded: all places were taken at a time since then, so its wait says how many there are.
+    """
 
     sent: float
-    begun: bool = False
+    crowded: bool = False
 
 
 class Slots:
@@ -38,7 +43,7 @@ class Slots:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.limit = FIRST
         self._clock = clock
-        self._in_flight = self._answering = 0
+        self._calls: list[Call] = []
         self._quickest = float("inf")
         self._lowered = float("-inf")
         self._good = 0
@@ -48,29 +53,25 @@ class Slots:
     async def one(self) -> AsyncIterator[Call]:
         """Wait for a place and hold it."""
         async with self._changed:
-            await self._changed.wait_for(lambda: self._in_flight < self.limit)
-            self._in_flight += 1
-        call = Call(self._clock())
+            await self._changed.wait_for(lambda: len(self._calls) < self.limit)
+            self._calls.append(call := Call(self._clock()))
+        if len(self._calls) >= self.limit:
+            for each in self._calls:
+                each.crowded = True
         try:
             yield call
         finally:
-            self._in_flight -= 1
-            self._answering -= call.begun
+            self._calls = [each for each in self._calls if each is not call]
             async with self._changed:
                 self._changed.notify_all()
 
     def begins(self, call: Call) -> None:
-        """The answer begins to come.
-
-        Only answers that come at the same time show how many places there are.
-        """
-        call.begun = True
-        self._answering += 1
+        """The answer begins to come."""
         waited = self._clock() - call.sent
         self._quickest = min(self._quickest, waited)
         if waited > SLOW * self._quickest + GRACE_SECONDS:
             self.queued(call)
-        elif self._answering >= self.limit:
+        elif call.crowded:
             self._rise()
 
     def queued(self, call: Call) -> None:
@@ -80,9 +81,8 @@ class Slots:
             self._lowered, self._good = self._clock(), 0
 
     def _rise(self) -> None:
-        if self._lowered == float("-inf"):
-            self.limit *= 2
-            return
         self._good += 1
-        if self._good >= GOOD_TO_RISE:
+        if self._lowered == float("-inf") and self._good >= self.limit:  # one may have been first
+            self.limit, self._good = 2 * self.limit, 0
+        elif self._lowered > float("-inf") and self._good >= GOOD_TO_RISE:
             self.limit, self._good = self.limit + 1, 0
