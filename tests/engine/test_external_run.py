@@ -13,11 +13,13 @@ import pytest
 from engine_material import TASK, config, events, wiring, write_script
 
 from pike import engine
+from pike.core.device import DeviceFacts
 from pike.core.errors import UserError
 from pike.core.events import Asked, Judged, Proposed, QueryAnswered, QuerySent, Told
 from pike.core.query import Answer
 from pike.core.step import Role
 from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest, Status
+from pike.engine.executors.instant import InstantExecutor
 from pike.engine.external import answers as answering
 from pike.engine.external import external_run
 from pike.engine.external.status import MoveReply
@@ -71,6 +73,27 @@ async def test_every_step_offers_the_fastest_and_an_answer_may_continue_another(
     reply = await tell(tmp_path, answer("wrong-output off", parent="c0"))
     assert reply.solution is not None
     assert reply.solution.candidate.parent == "c0"
+
+
+class OfAnotherMaker(InstantExecutor):
+    async def facts(self, device: str) -> DeviceFacts:
+        return DeviceFacts(device, "another GPU")
+
+
+async def test_another_device_gives_prompts_and_judges_nothing(tmp_path: Path) -> None:
+    await begin(tmp_path)
+    there = wiring(executor=OfAnotherMaker())
+    (question,) = await external_run.ask_all(tmp_path, there)
+    held = events(tmp_path)
+    for refused in (
+        external_run.tell(tmp_path, answer("valid 4ms"), there, step=question.step.id),
+        engine.resume_run(tmp_path, there),
+        external_run.finish(tmp_path, there),
+    ):
+        with pytest.raises(UserError, match="another GPU.*pike bundle"):
+            await refused
+    assert events(tmp_path) == held
+    assert (await tell(tmp_path, answer("valid 4ms"), step=question.step.id)).status.left == 3
 
 
 async def test_the_last_query_brings_the_run_to_its_end(tmp_path: Path) -> None:

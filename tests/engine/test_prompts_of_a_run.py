@@ -102,7 +102,7 @@ async def test_a_run_that_goes_on_with_other_prompts_says_so(tmp_path: Path) -> 
     setup = merge(setup, parse_setting("engine.max_hours=0"))
     run = tmp_path / "run"
     with Journal.create(run) as journal:
-        journal.append(RunStarted(TASK, resolve(setup), DeviceFacts("cpu", "x"), "1", None, "another"))
+        journal.append(RunStarted(TASK, resolve(setup), DeviceFacts("cpu", "instant"), "1", None, "another"))
     result = await engine.resume_run(run, wiring())
     assert any("began with prompts another" in note for note in result.notes)
 

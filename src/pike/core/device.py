@@ -5,6 +5,8 @@ Knows names and limits as plain numbers. Does not know how they are found (`judg
 
 from dataclasses import dataclass, field
 
+from pike.core.errors import UserError
+
 _TENSOR_CORES = ((7, 0, "FP16"), (7, 5, "INT8"), (8, 0, "BF16"), (8, 0, "TF32"), (8, 9, "FP8"), (10, 0, "FP4"))
 """The first compute capability whose tensor cores multiply each type (CUDA C++ Programming Guide)."""
 
@@ -56,3 +58,15 @@ class DeviceFacts:
         have = (int(major), int(minor or 0))
         kinds = [kind for *least, kind in _TENSOR_CORES if have >= tuple(least)]
         return (f"tensor cores for {' '.join(kinds)}",) if kinds else ()
+
+    def require_same(self, now: "DeviceFacts") -> None:
+        """Refuse to go on with a run of this device on another one.
+
+        Raises:
+            UserError: they have other names.
+        """
+        if self.name != now.name:
+            raise UserError(
+                f"The run began on {self.name} and this machine judges on {now.name}, and times on them do not "
+                "compare: continue it there, or have its candidates judged there (pike bundle)"
+            )

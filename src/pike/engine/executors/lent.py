@@ -16,17 +16,24 @@ class LentExecutor:
 
     Args:
         owner: the executor that judges; only its owner closes it.
-        known: what the device is, if that need not be asked again (asking starts a judge).
+        known: what the device is, if that need not be asked again before something is judged
+            (asking starts a judge).
         profile: have valid candidates of the search profiled whatever the run's configuration says.
     """
 
     def __init__(self, owner: Executor, known: DeviceFacts | None = None, profile: bool = False) -> None:
         self._owner = owner
         self._known = known
+        self._is_compared = known is None
         self._profile = profile
 
     async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
-        """The owner's verdict."""
+        """The owner's verdict.
+
+        Raises:
+            UserError: the owner judges on another device than the one that is known.
+        """
+        await self._compare(request)
         if self._profile and request.effort is Effort.SEARCH:
             request = replace(request, profile=True)
         return await self._owner.evaluate(request, on_stage)
@@ -34,7 +41,12 @@ class LentExecutor:
     async def evaluate_together(
         self, requests: Sequence[EvaluationRequest], on_stage: OnStage | None = None
     ) -> list[Evaluation]:
-        """The owner's verdicts."""
+        """The owner's verdicts.
+
+        Raises:
+            UserError: as for `evaluate`.
+        """
+        await self._compare(requests[0])
         return await self._owner.evaluate_together(requests, on_stage)
 
     async def preflight(self, request: EvaluationRequest) -> float | None:
@@ -49,3 +61,8 @@ class LentExecutor:
 
     async def aclose(self) -> None:
         """Nothing: the owner goes on."""
+
+    async def _compare(self, request: EvaluationRequest) -> None:
+        if self._known is not None and not self._is_compared:
+            self._known.require_same(await self._owner.facts(request.options.device))
+            self._is_compared = True

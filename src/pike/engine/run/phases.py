@@ -66,12 +66,17 @@ class Phases:
         self._notes: list[str] = []
 
     def compare_device(self) -> None:
-        """Add a note if the run goes on on another device: its times do not compare."""
+        """Add a note if the run goes on with more or fewer threads.
+
+        Raises:
+            UserError: it began on another device.
+        """
         then, now = self._state.device, self._parts.device
-        if (then.name, then.threads) != (now.name, now.threads):
+        then.require_same(now)
+        if then.threads != now.threads:
             self._notes.append(
-                f"The run began on {then.name} ({then.threads} threads) and was continued on {now.name} "
-                f"({now.threads} threads): its times do not compare"
+                f"The run began with {then.threads} threads and was continued with {now.threads}: "
+                "its times do not compare"
             )
 
     def compare_prompts(self, now: str) -> None:

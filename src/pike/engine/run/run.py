@@ -84,9 +84,9 @@ async def resume_run(folder: Path, wiring: Wiring | None = None) -> RunResult:
         writer = JournalWriter(journal, RunState(), wiring.observer)
         resume.rebuild(writer.state, strategy, chain(first, entries), folder)
         async with opened(begun.task, begun.config, wiring) as parts:
-            writer.record(Resumed(pike.__version__))
             run = Phases(writer, strategy, parts, wiring, folder)
             run.compare_device()
+            writer.record(Resumed(pike.__version__))
             run.compare_prompts(_prompts_version(begun.config))
             return await run.conduct()
 
