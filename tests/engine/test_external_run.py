@@ -90,7 +90,7 @@ async def test_another_device_gives_prompts_and_judges_nothing(tmp_path: Path) -
         engine.resume_run(tmp_path, there),
         external_run.finish(tmp_path, there),
     ):
-        with pytest.raises(UserError, match="another GPU.*pike bundle"):
+        with pytest.raises(UserError, match=r"another GPU.*pike bundle"):
             await refused
     assert events(tmp_path) == held
     assert (await tell(tmp_path, answer("valid 4ms"), step=question.step.id)).status.left == 3
