@@ -12,7 +12,9 @@ import torch
 from pike.core.errors import UserError
 from pike.core.task import Task
 from pike.core.verdict.evaluation import DEVICE_MEMORY, Effort, EvaluateOptions, EvaluationRequest, Status
+from pike.judge.calls.runner import CallTimes
 from pike.judge.child.memory.cuda_driver import CudaDriverError
+from pike.judge.child.wire import Command
 from pike.judge.client import JudgeClient
 from pike.judge.judge import Judge
 from pike.judge.prepared_task import PreparedTask
@@ -155,6 +157,27 @@ def test_preparing_a_task_yields_the_device_and_judging_with_it_does_not(task: T
             assert lock.yielded == before, "the candidate would go on meanwhile"
         finally:
             prepared.close()
+
+
+def test_one_transfer_that_is_held_up_does_not_make_the_original_look_instant(task: Task, tmp_path: Path) -> None:
+    lock = DeviceLock("cpu", folder=tmp_path)
+    with lock.shared():
+        prepared = PreparedTask(task, torch.device("cpu"), OPTIONS, lock)
+    true_call, empty = prepared.reference_process.call, 0
+
+    def call(packed: object, command: Command = Command.RUN) -> CallTimes:
+        nonlocal empty
+        true_call(packed, command)
+        if command is not Command.NULL:
+            return CallTimes(3e6, 3e6)
+        empty += 1
+        return CallTimes(1e9, 1e9) if empty == 2 else CallTimes(1e6, 1e6)
+
+    try:
+        prepared.reference_process.call = call  # type: ignore[method-assign, assignment]
+        assert prepared.call_ms() == pytest.approx(2.0)
+    finally:
+        prepared.close()
 
 
 def test_a_lint_yields_the_device_between_its_draws(task: Task, tmp_path: Path) -> None:

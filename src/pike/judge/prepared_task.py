@@ -21,7 +21,7 @@ from pike.core.errors import InfraError, UserError
 from pike.core.task import Task, TaskKind
 from pike.core.verdict.evaluation import EvaluateOptions
 from pike.judge.calls.reference_process import ReferenceProcess
-from pike.judge.calls.runner import Misfit, Runner
+from pike.judge.calls.runner import CallTimes, Misfit, Runner
 from pike.judge.child.donor import donate, packed
 from pike.judge.child.orders import LoadOrder, Shape
 from pike.judge.child.wire import Command
@@ -35,9 +35,10 @@ from pike.judge.reference.reference import WEIGHTS_SEED, Inputs
 from pike.judge.refusal import Refused, lacks_device_memory
 from pike.judge.roofline.roofline import Need, written_bytes
 from pike.judge.timing.device_lock import DeviceLock
+from pike.judge.timing.stats import middle_clocks, net_ns
 
 _MOST_SLOTS, _MOST_SLOTS_BYTES = 8, 256 << 20
-_LOOKS, _LOOK_SECONDS, _LEAST_MS = 8, 0.5, 1e-3
+_LEAST_LOOKS, _LOOKS, _LOOK_SECONDS, _LEAST_NS = 3, 8, 0.5, 1e3
 _MOST_WORDS = 200
 """Characters kept of PyTorch's message about memory, which goes on to list every process."""
 
@@ -89,19 +90,18 @@ class PreparedTask(InProcess):
         self._ready = True
 
     def call_ms(self) -> float:
-        """About how long a call of the reference takes: the best of a few on drawn inputs.
+        """About how long a call of the reference takes beyond an empty transfer: medians of a few each.
 
         Raises:
             UserError: it does not run.
         """
-        deadline, found = time.monotonic() + _LOOK_SECONDS, list[float]()
-        while len(found) < 2 or (len(found) < _LOOKS and time.monotonic() < deadline):
+        deadline, calls, empty = time.monotonic() + _LOOK_SECONDS, list[CallTimes](), list[CallTimes]()
+        while len(calls) < _LEAST_LOOKS or (len(calls) < _LOOKS and time.monotonic() < deadline):
             drawn = self.draw(secrets.randbits(63))
             self._native(drawn)
-            call, empty = self._call, self.reference_process.call(self.reference_process.stage(drawn), Command.NULL)
-            # The process is trusted, and its own clock does not feel that the judge woke up late.
-            found.append(max(call.wall_ns - empty.wall_ns, call.child_ns - empty.child_ns))
-        return max(min(found) / 1e6, _LEAST_MS)
+            calls.append(self._call)
+            empty.append(self.reference_process.call(self.reference_process.stage(drawn), Command.NULL))
+        return net_ns(middle_clocks(calls), middle_clocks(empty), _LEAST_NS) / 1e6
 
     @property
     def is_untouched(self) -> bool:
