@@ -31,13 +31,17 @@ class Model(nn.Module):
 
 
 def initialise(model: nn.Module) -> None:
-    """He weights, norms that differ by channel, and the batch statistics of one pass."""
-    for module in model.modules():
+    """He weights, norms that differ by channel, and the batch statistics of one pass.
+
+    Residual branches end in small norms, as in trained networks: otherwise rounding grows from block to block.
+    """
+    for path, module in model.named_modules():
         for name, own in module.named_parameters(recurse=False):
             if own.dim() > 1:
                 nn.init.normal_(own, 0.0, math.sqrt(2.0 / own[0].numel()))
             elif name == "weight":
-                nn.init.uniform_(own, 0.5, 1.5)
+                least = 0.1 if path.endswith(".bn3") else 0.5
+                nn.init.uniform_(own, least, 3.0 * least)
             else:
                 nn.init.normal_(own, 0.0, 0.1)
         if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
