@@ -15,7 +15,7 @@ from pike.core.verdict.evaluation import EvaluateOptions, Evaluation, OutputErro
 from pike.recipes import RecipeAgent
 from pike.recipes.registry import BY_NAME
 from pike.recipes.search.composition import legal_compositions
-from pike.recipes.search.evidence import Evidence, suspects
+from pike.recipes.search.evidence import Evidence, broken, suspects
 from pike.recipes.search.explored import Explored, explore, problem_of
 from pike.recipes.search.space import Space
 
@@ -236,6 +236,28 @@ def test_what_broke_the_model_is_not_added_to_the_best(case):
 def off_by(factor: float, *recipes: str) -> Solution:
     error = OutputError(max_abs=9.0, rms=factor, budget_max_abs=1.0, budget_rms=1.0)
     return Solution(candidate("c1", *recipes), Evaluation(Status.WRONG_OUTPUT, "refused", error=error))
+
+
+def crashed(id: str, reason: str, *recipes: str) -> Solution:
+    return Solution(candidate(id, *recipes), Evaluation(Status.RUNTIME_ERROR, reason))
+
+
+def test_where_no_graph_can_be_recorded_what_needs_none_comes_first(case):
+    agent = agent_of(case, CUDA)
+    ideas = ask(agent, case, Step(0, Role.BRAINSTORM)).ideas
+    reason = "RuntimeError: Cannot copy between CPU and CUDA tensors during CUDA graph capture"
+    known = [crashed("c1", reason, "half", "cuda_graph")]
+    later = [ask(agent, case, Step(id, Role.OPTIMISE, idea=idea), known=known) for id, idea in enumerate(ideas, 1)]
+    graphs = {"cuda_graph", "compiled_graph", "compiled_blocks"}
+    assert any(graphs & set(idea.split(" + ")) for idea in ideas)
+    assert not graphs & {name for found in later for name in found.recipes}
+    passed = [*known, judged("c2", "half", "compiled_graph", speedup=2.0)]
+    assert broken(passed) >= {"cuda_graph"} and "compiled_graph" not in broken(passed)
+
+
+def test_what_the_diagnostics_do_not_name_stays(case):
+    assert not broken([crashed("c1", "RuntimeError: shapes differ", "half", "cuda_graph")])
+    assert not broken([crashed("c1", "RuntimeError: CUDA graph capture", "half", "fold_constants")])
 
 
 def test_an_answer_that_is_far_off_is_tried_again_in_full_float32():

@@ -166,7 +166,9 @@ def test_large_copies_speak_against_recording(monkeypatch):
     problem = problem_of("return self.a(x)")
     assert copies_are_small(problem) == 0.0
     monkeypatch.setattr("pike.recipes.lowering.cuda_graph.LARGE_COPIES", 100)
+    monkeypatch.setattr("pike.recipes.lowering.cuda_graph.BYTES_OF_A_LAUNCH", 100)
     assert copies_are_small(problem) < 0
+    assert copies_are_small(problem_of("return " + "self.a(" * 20 + "x" + ")" * 20)) == 0.0, "many launches are saved"
 
 
 def test_measuring_kernels_declines_where_it_would_take_too_long():

@@ -16,7 +16,7 @@ from pike.core.agent import Context, Proposal
 from pike.core.step import Role
 from pike.recipes.search.composition import Names
 from pike.recipes.search.costs import Costs
-from pike.recipes.search.evidence import Evidence, at_the_floor
+from pike.recipes.search.evidence import Evidence, at_the_floor, broken
 from pike.recipes.search.explored import Explored
 from pike.recipes.search.proposals import AUTHOR, from_idea, idea, proposal
 from pike.recipes.search.space import Space
@@ -71,8 +71,10 @@ class RecipeAgent:
             return Proposal(author=AUTHOR, failure=done, exhausted=True)
         costs = Costs(space.seconds, context.known)
         late = set(costs.late(context, self._on_their_way(context), set(space.ranked) - tried))
+        hopeful = space if context.step.role.repairs else space.without(broken(context.known))
         while not space.exhausted(tried | late):
-            names = _choice(context, space, tried | late)
+            hopeful = space if hopeful.exhausted(tried | late) else hopeful
+            names = _choice(context, hopeful, tried | late)
             if names is None:
                 return Proposal(author=AUTHOR, failure="no other composition repairs this one")
             found = proposal(context.task, names, self._explored().adapted)

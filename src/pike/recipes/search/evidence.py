@@ -93,6 +93,29 @@ def _fitted(gain: Mapping[str, float], measured: list[tuple[Names, float]]) -> d
     return dict(zip(recipes, (prior + change).tolist(), strict=True))
 
 
+def broken(known: Iterable[Solution]) -> frozenset[str]:
+    """Recipes that lower, of which nothing passed, and which the diagnostics of a failure speak of.
+
+    A failure also speaks of recipes that were not in it: where one cannot record a CUDA graph, the
+    next one cannot either.
+    """
+    verdicts = [(set(one.candidate.recipes), one.evaluation) for one in known if one.candidate.recipes]
+    passed = {name for names, verdict in verdicts if verdict.valid for name in names}
+    texts = [
+        (names, f"{verdict.reason}\n{verdict.log}")
+        for names, verdict in verdicts
+        if verdict.status in (Status.BUILD_ERROR, Status.LOAD_ERROR, Status.RUNTIME_ERROR)
+    ]
+    named = [{name for name, recipe in BY_NAME.items() if _names(text, recipe)} for _, text in texts]
+    return frozenset(
+        name for found, (names, _) in zip(named, texts, strict=True) if found & names for name in found - passed
+    )
+
+
+def _names(text: str, recipe: Recipe) -> bool:
+    return recipe.stage is RecipeStage.LOWER and any(word in text for word in recipe.blamed_for)
+
+
 CLOSE = 1.1
 """A time within this multiple of the floor is as good as the floor."""
 

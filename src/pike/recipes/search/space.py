@@ -46,6 +46,7 @@ class Space:
         head = best_first(legal, (self._soon, self._much, self._much), _DIVERSE)
         tail = sorted(legal.difference(head), key=lambda names: (-prior(names, gain), names))
         self.ranked: tuple[Names, ...] = (*head, *tail)
+        self._without: dict[frozenset[str], Space] = {}
 
     def _much(self, names: Names) -> float:
         """The expected log speedup."""
@@ -54,6 +55,14 @@ class Space:
     def _soon(self, names: Names) -> float:
         """The expected log speedup, less by the share of time that a verdict takes longer."""
         return prior(names, self.gain) * VERDICT_SECONDS / plain_seconds(names, self.seconds)
+
+    def without(self, names: frozenset[str]) -> "Space":
+        """The same without some recipes; this space where they are none, or nothing would be left."""
+        if names not in self._without:
+            kept = [one for one in self.ranked if names.isdisjoint(one)]
+            is_less = 0 < len(kept) < len(self.ranked)
+            self._without[names] = Space(kept, self.gain, self.seconds) if is_less else self
+        return self._without[names]
 
     @property
     def decisive(self) -> frozenset[str]:
