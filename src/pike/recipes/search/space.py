@@ -56,7 +56,7 @@ class Space:
         """The expected log speedup, less by the share of time that a verdict takes longer."""
         return prior(names, self.gain) * VERDICT_SECONDS / plain_seconds(names, self.seconds)
 
-    def without(self, names: frozenset[str]) -> "Space":
+    def without(self, names: frozenset[str]) -> Space:
         """The same without some recipes; this space where they are none, or nothing would be left."""
         if names not in self._without:
             kept = [one for one in self.ranked if names.isdisjoint(one)]
