@@ -26,8 +26,10 @@ from pike.store.results import append_line
 if TYPE_CHECKING:  # the recipes import PyTorch's compilers, which most commands do not need
     from pike.recipes.search.explored import Explored
 
-MOST_HOURS = 1.0
-"""Bounds a search with everything around it; its own limit of time begins later."""
+SPARE_MINUTES = 2.0
+"""A search takes so much longer than its own limit of time, for exploring and its finalists."""
+MOST_FINALISTS = 2
+"""Judges side by side disturb the times of a search, so the fastest there may be the second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,9 @@ class RecipeLimits:
     explorer: Explorer = field(default_factory=ProcessExplorer)
 
     def configure(self, config: RunConfig) -> RunConfig:
-        """The configuration of one search: one candidate at a time, and one finalist."""
-        engine = replace(config.engine, concurrency=1, finalists=1, max_hours=MOST_HOURS)
+        """The configuration of one search: one candidate at a time, and few finalists."""
+        hours, finalists = (self.minutes + SPARE_MINUTES) / 60.0, min(MOST_FINALISTS, config.engine.finalists)
+        engine = replace(config.engine, concurrency=1, finalists=finalists, max_hours=hours)
         return replace(config, engine=engine)
 
     def agents(self, task: Task, device: DeviceFacts, options: EvaluateOptions) -> dict[Role, Agent]:
