@@ -15,6 +15,8 @@ BATCH = 32
 IMAGE = 224
 SMALL = {"BATCH": 2}
 CALIBRATION = 16
+MILD = ("qkv.bn", "kv.bn", "q.ln.bn", "proj.ln.bn", "mlp.ln2.bn")
+"""Norms before a softmax or at the end of a branch, which large weights would make a switch."""
 
 
 class Model(nn.Module):
@@ -31,12 +33,13 @@ class Model(nn.Module):
 
 def initialise(model: nn.Module) -> None:
     """He weights, norms that differ by channel, and the batch statistics of one pass."""
-    for module in model.modules():
+    for path, module in model.named_modules():
         for name, own in module.named_parameters(recurse=False):
             if own.dim() > 1:
                 nn.init.normal_(own, 0.0, math.sqrt(2.0 / own[0].numel()))
             elif name == "weight":
-                nn.init.uniform_(own, 0.5, 1.5)
+                least = 0.2 if path.endswith(MILD) else 0.5
+                nn.init.uniform_(own, least, 3.0 * least)
             else:
                 nn.init.normal_(own, 0.0, 0.1)
         if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
