@@ -1,18 +1,36 @@
-"""A worker for the command line's tests: it judges at once, and nothing is compiled."""
+"""A worker for the command line's tests: it judges at once, and nothing is compiled.
+
+As a script it is the command line with such a judge. It takes `SECONDS` for each stage, and times a
+candidate with the text `HELD` when there is a file `GO`.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
+import time
+from pathlib import Path
+
+from pike.cli import main
 from pike.core.device import DeviceFacts
 from pike.core.verdict.evaluation import Evaluation, EvaluationRequest, Status
-from pike.engine.executors import Worker
+from pike.engine.executors import Worker, gpus
+from pike.engine.executors.contract import OnStage
 from pike.engine.executors.instant import instant_verdict
+
+SECONDS, HELD, GO = "MADE_UP_SECONDS", "MADE_UP_HELD", "go"
 
 
 class Judge(Worker):
     asked = 0
 
-    def evaluate(self, request: EvaluationRequest, on_stage: object = None) -> Evaluation:
+    def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
         Judge.asked += 1
+        for stage in ("build", "correct", "time") if on_stage else ():
+            on_stage(stage)
+            time.sleep(float(os.environ.get(SECONDS, "0")))
+        while os.environ.get(HELD, " no such text ") in request.source and not Path(GO).exists():
+            time.sleep(0.02)
         if "self.compile" in request.source:
             return Evaluation(Status.RUNTIME_ERROR, "[bold]no compiler[/bold]")
         return instant_verdict(request)
@@ -28,3 +46,8 @@ class Judge(Worker):
 
     def close(self) -> None:
         pass
+
+
+if __name__ == "__main__":
+    gpus.start_judge = lambda entry: Judge()
+    sys.exit(main.run(sys.argv[1:]))

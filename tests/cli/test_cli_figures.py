@@ -45,7 +45,7 @@ def test_the_list_says_what_is_missing_and_writes_nothing(
     assert run(["figures", str(RUN), "--list", "--json"]) == 0
     found = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)["figures"]}
     assert found["tree"]["missing"] == "" and found["tree"]["files"] == []
-    assert "no search paid" in found["trajectories-dollars"]["missing"]
+    assert "holds the price" in found["trajectories-dollars"]["missing"]
     assert not list(tmp_path.iterdir())
 
 

@@ -137,3 +137,22 @@ def test_the_panel_leaves_no_trace_on_the_terminal_when_it_fails() -> None:
 )
 def test_only_new_lines_are_written(seen: tuple[str, ...], now: tuple[str, ...], lines: tuple[str, ...]) -> None:
     assert fresh(seen, now) == lines
+
+
+def test_the_panel_estimates_the_end_from_the_pace_and_the_limits() -> None:
+    now = [0.0]
+    watcher = Watcher(plain(), clock=lambda: now[0])
+
+    def said(progress: Progress) -> str:
+        console = Console(file=io.StringIO(), force_terminal=True, width=100)
+        console.print(watcher.panel(progress))
+        return written(console)
+
+    assert "not known yet" in said(replace(snapshot(), spend=Spend(0, 0.0)))
+    now[0] = 10.0
+    assert "about 20.0 s, then the finalists" in said(replace(snapshot(), spend=Spend(10, 0.0)))
+    assert "about 2.5 s, then the finalists" in said(replace(snapshot(), spend=Spend(10, 4.0))), "money ends first"
+    assert "at most 15.0 s" in said(replace(snapshot(), spend=Spend(10, 0.0), limit_seconds=25.0))
+    assert "past its limit" in said(replace(snapshot(), limit_seconds=9.0))
+    assert "at most 2.0 s" in said(replace(snapshot(), spend=Spend(0, 0.0), limit_seconds=25.0, earlier_seconds=13.0))
+    assert "measured again" in said(replace(snapshot(), phase="measuring"))

@@ -30,8 +30,10 @@ async def test_a_provider_that_is_down_costs_few_queries_and_the_run_can_be_resu
     assert result.best is not None
     assert "NOT measured again" in (tmp_path / "run" / "best.py").read_text()
     write_script(tmp_path / "run.json", [IDEAS, coa("valid 5ms", "a")])
-    result = await engine.resume_run(tmp_path / "run", wiring())
+    used, seen = (await engine.read_result(tmp_path / "run")).seconds, list[engine.Progress]()
+    result = await engine.resume_run(tmp_path / "run", wiring(observer=seen.append))
     assert (result.finished, result.spend.queries) == (True, 30)
+    assert {one.earlier_seconds for one in seen} == {used} and used > 0.0, "its limit of time goes on"
 
 
 async def test_a_single_failure_closes_its_step_and_the_run_goes_on(run, tmp_path: Path) -> None:

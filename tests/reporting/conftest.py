@@ -15,7 +15,7 @@ from simulated_campaign import write_campaign
 
 from pike.core.events import Event, RunStarted
 from pike.reporting import write
-from pike.reporting.figures.choice import draw_all
+from pike.reporting.figures.choice import DrawingTerms, draw_all
 from pike.store import Journal
 
 
@@ -61,5 +61,5 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def drawn(simulated: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All figures of the simulated campaign, with published numbers."""
     out = tmp_path_factory.mktemp("drawn")
-    draw_all([simulated], out, ["png"], published_too=True)
+    draw_all([simulated], out, ["png"], DrawingTerms(published=True))
     return out

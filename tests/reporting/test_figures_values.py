@@ -16,7 +16,7 @@ from simulated_campaign import Scale, write_campaign
 import pike
 from pike.core.events import Event, Judged, Proposed, QueryAnswered, QuerySent, RunStarted
 from pike.core.verdict.evaluation import Effort
-from pike.reporting.figures.choice import draw_all, list_all
+from pike.reporting.figures.choice import DrawingTerms, draw_all, list_all
 from pike.reporting.figures.data.code_facts import facts, similarity, techniques
 from pike.reporting.figures.tabular import TextCell, latex, markdown
 from pike.store import Journal, campaigns, read, read_results
@@ -155,7 +155,7 @@ def test_time_is_that_of_queries_and_stages(simulated: Path, drawn: Path) -> Non
 
 def test_occupancy_adds_up_to_the_time_of_a_run_alone(tmp_path: Path) -> None:
     campaign = write_campaign(tmp_path / "c", Scale(tasks=("one",), presets=("pike-b",), repeats=1, queries=12))
-    draw_all([campaign], tmp_path / "out", ["svg"], only=["time"])
+    draw_all([campaign], tmp_path / "out", ["svg"], DrawingTerms(only=["time"]))
     bins = rows(tmp_path / "out", "occupancy")
     asked = [one for one in bins if one["work"] == "queries"]
     width = 2 * float(asked[0]["minutes"])
@@ -207,7 +207,7 @@ def test_islands_are_known_from_a_repetition_of_the_search(tmp_path: Path) -> No
 
 
 def test_published_numbers_are_a_second_series_only_on_request(simulated: Path, drawn: Path, tmp_path: Path) -> None:
-    draw_all([simulated], tmp_path, ["svg"], only=["speedups"])
+    draw_all([simulated], tmp_path, ["svg"], DrawingTerms(only=["speedups"]))
     assert {one["source"] for one in rows(tmp_path, "speedups")} == {"measured"}
     named = {(one["contender"], one["at"]): one for one in rows(drawn, "speedups") if one["source"] != "measured"}
     assert float(named["PIKE-B", "end"]["speedup"]) == 2.88
@@ -218,7 +218,7 @@ def test_published_numbers_are_a_second_series_only_on_request(simulated: Path, 
 
 
 def test_the_same_campaign_named_twice_is_repeats(simulated: Path, tmp_path: Path) -> None:
-    draw_all([simulated, simulated], tmp_path, ["svg"], only=["speedups"])
+    draw_all([simulated, simulated], tmp_path, ["svg"], DrawingTerms(only=["speedups"]))
     assert {one["repeats"] for one in rows(tmp_path, "speedups") if one["contender"] == "stark"} == {"4"}
 
 

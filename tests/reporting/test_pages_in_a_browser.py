@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -109,6 +111,20 @@ def test_an_event_is_on_the_screen_a_moment_after_its_commit(page: Any, url: str
         page.goto(url)
         page.wait_for_selector("tr:has-text('live') >> text=running", timeout=20_000)
     page.wait_for_selector("tr:has-text('live') >> text=unfinished", timeout=20_000)
+
+
+def test_half_of_the_events_are_on_the_screen_within_a_second_of_their_commit(page: Any, url: str, runs: Path) -> None:
+    took = []
+    with Journal.create(runs / "prompt") as journal:
+        journal.append(started_run())
+        page.goto(f"{url}/run/prompt")
+        page.wait_for_selector("text=a process works on this run")
+        for number in range(7):
+            journal.append(*attempt(Step(number, Role.OPTIMISE), ORIGINAL_SOURCE, valid(1.5 + 0.1 * number)))
+            committed = time.monotonic()
+            page.wait_for_selector(f".hero .figure >> text={1.5 + 0.1 * number:.2f}×", timeout=20_000)
+            took.append(time.monotonic() - committed)
+    assert median(took) < 1.0, took
 
 
 def test_runs_are_compared(page: Any, url: str) -> None:

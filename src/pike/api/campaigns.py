@@ -16,12 +16,19 @@ from pike.core.comparison.campaign import CampaignFile, CampaignPlan
 from pike.core.errors import UserError
 from pike.core.settings.merging import parse_setting
 from pike.engine.executors import Executor
-from pike.engine.schedule.campaign import CampaignWiring, is_campaign, resume_campaign, start_campaign, write_figures
+from pike.engine.schedule.campaign import (
+    CampaignWiring,
+    follow_campaign,
+    is_campaign,
+    resume_campaign,
+    start_campaign,
+    write_figures,
+)
 from pike.engine.schedule.plan import make_plan
 from pike.engine.schedule.progress import CampaignObserver
 from pike.engine.state.models import require_keys
 from pike.engine.tools.estimate import estimate
-from pike.reporting.campaign import CampaignFigures
+from pike.reporting.campaign import CampaignFigures, summarise_campaign
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +99,17 @@ def campaign(
     return Campaign(folder, run_to_end(start_campaign(plan, folder, wiring)))
 
 
+def watch_campaign(folder: Path, observer: CampaignObserver) -> CampaignFigures:
+    """Watch a campaign until no process carries it on; one that ended is only read.
+
+    Raises:
+        UserError: there is no campaign in the folder.
+        StoreError: a journal cannot be read.
+    """
+    follow_campaign(folder, observer)
+    return summarise_campaign(folder)
+
+
 def campaign_file(
     config: str | Path | Mapping[str, Any] | None,
     *,
@@ -155,5 +173,6 @@ __all__ = [
     "campaign_usd",
     "is_campaign",
     "plan_usd",
+    "watch_campaign",
     "write_figures",
 ]

@@ -158,6 +158,7 @@ def figures(
     formats: Sequence[str] = ("png", "pdf", "svg"),
     only: Sequence[str] = (),
     published: bool = False,
+    embeddings: str | Path = "",
 ) -> tuple[FigureEntry, ...]:
     """Draw runs, campaigns and suites as the papers do, each figure with the CSV it is drawn from.
 
@@ -170,26 +171,32 @@ def figures(
         formats: among `png`, `pdf` and `svg`.
         only: kinds of figures, all by default; `pike figures --list` names them.
         published: draw the numbers that others published beside them.
+        embeddings: a model of sentence-transformers, as a folder or a name: also draw how alike
+            candidates and seeds are to it.
 
     Returns:
         What was drawn, with its files, and what could not be drawn, with what is missing.
 
     Raises:
-        UserError: a folder holds nothing to draw from, a name is unknown, or the extra `figures`
-            is missing.
+        UserError: a folder holds nothing to draw from, a name is unknown, an extra is missing, or the
+            model cannot be loaded.
     """
-    from pike.reporting.figures.choice import draw_all
+    from pike.reporting.figures.choice import DrawingTerms, draw_all
 
-    return draw_all(_paths(folders), Path(out), formats, only=only, published_too=published, islands=islands_of)
+    return draw_all(_paths(folders), Path(out), formats, DrawingTerms(only, published, str(embeddings), islands_of))
 
 
 def list_figures(
-    folders: str | Path | Sequence[str | Path], *, only: Sequence[str] = (), published: bool = False
+    folders: str | Path | Sequence[str | Path],
+    *,
+    only: Sequence[str] = (),
+    published: bool = False,
+    embeddings: str | Path = "",
 ) -> tuple[FigureEntry, ...]:
     """What `figures` would draw, and what is missing for the rest."""
-    from pike.reporting.figures.choice import list_all
+    from pike.reporting.figures.choice import DrawingTerms, list_all
 
-    return list_all(_paths(folders), only=only, published_too=published, islands=islands_of)
+    return list_all(_paths(folders), DrawingTerms(only, published, str(embeddings), islands_of))
 
 
 def _paths(folders: str | Path | Sequence[str | Path]) -> list[Path]:

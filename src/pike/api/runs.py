@@ -1,11 +1,11 @@
-"""The verbs for runs: optimize, resume and estimate.
+"""The verbs for runs: optimize, resume, watch and estimate.
 
 Knows the order in which the engine's parts are used for each. Does not know how any of them works.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -16,11 +16,15 @@ from pike.api.outputs import load, report
 from pike.api.targets import ExampleInputs, Target, new_folder, task_for_now, task_of, tasks_at, words_for
 from pike.api.waiting import run_to_end, watched
 from pike.core import figures
+from pike.core.errors import UserError
 from pike.core.task import Task
 from pike.engine import Observer, RunResult, Wiring, resume_run, start
+from pike.engine.output.result import result_of
 from pike.engine.state.models import require_keys as require_keys
+from pike.engine.state.watching import WatchedRun
 from pike.engine.tools import estimate as estimates
 from pike.engine.tools.buckets import Bucket, best_files, judge_buckets
+from pike.reporting import has_results
 
 if TYPE_CHECKING:
     from torch import nn
@@ -198,6 +202,26 @@ def resume(
         result = run_to_end(resume_run(Path(folder).resolve(), Wiring(observer=seen)))
     report(folder)
     return Optimized(result, task_in(folder))
+
+
+def watch(folder: str | Path, observer_of: Callable[[Callable[[], float]], Observer]) -> RunResult:
+    """Watch a run until no process works on it; one that ended is only read.
+
+    Args:
+        folder: the folder of a run.
+        observer_of: makes who is told, from a clock of the run's own seconds.
+
+    Raises:
+        UserError: there is no run in `folder`, it ended before it had begun, or it was imported.
+        StoreError: the journal cannot be read.
+    """
+    if has_results(Path(folder)):
+        raise UserError(f"The folder '{folder}' is a suite's: watch one of the runs below it")
+    run = WatchedRun(Path(folder).resolve())
+    if run.state.started and (imported := run.state.started.imported):
+        raise UserError(f"The run in {folder} was imported from {imported.tool}: see it with pike report")
+    run.until_it_ends(observer_of(lambda: run.seconds))
+    return result_of(run.state, run.folder, run.state.seconds)
 
 
 def estimate(

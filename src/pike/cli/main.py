@@ -16,7 +16,7 @@ import pike
 from pike.cli import mcp
 from pike.cli.compare import campaign, simulate, suite
 from pike.cli.look import doctor, estimate, exchange, figures, prompts, report, serve, strategies, suites, tasks
-from pike.cli.run import bundle, demo, evaluate, external, optimize
+from pike.cli.run import bundle, demo, evaluate, external, optimize, watch
 from pike.cli.terminal import PlainHelp
 from pike.core.errors import BoundaryError, UserError
 from pike.core.text.printable import printable
@@ -37,6 +37,7 @@ for command in (
     evaluate.evaluate,
     suite.suite,
     optimize.resume,
+    watch.watch,
     external.ask,
     external.tell,
     external.finish,

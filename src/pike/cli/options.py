@@ -110,4 +110,5 @@ Set = Annotated[
     typer.Option("--set", metavar="A.B=C", help="One setting by its path; may be repeated.", show_default=False),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on stdout.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result and nothing else.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Spend money without asking.")]

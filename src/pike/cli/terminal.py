@@ -4,9 +4,10 @@ Knows the two consoles, plain help texts, and the rule of `--json`. Does not kno
 """
 
 import json
+import os
 import sys
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -28,8 +29,29 @@ class PlainHelp(TyperCommand):
     def __init__(self, *args: Any, **given: Any) -> None:
         super().__init__(*args, **given)
         self.help = escape(self.help or "")
+        self.params += _options_of(_in_every_command)
         for parameter in self.params:
             parameter.help = escape(getattr(parameter, "help", None) or "")  # type: ignore[attr-defined]
+
+
+def _choose_color(wanted: bool) -> None:
+    if wanted:
+        os.environ["NO_COLOR"] = "1"
+
+
+def _in_every_command(
+    no_color: Annotated[
+        bool,
+        typer.Option("--no-color", callback=_choose_color, expose_value=False, help="Write without colours."),
+    ] = False,
+) -> None:
+    """The options that no command has to know; consoles follow NO_COLOR, the help page's included."""
+
+
+def _options_of(command: Callable[..., None]) -> list[Any]:
+    app = typer.Typer(add_completion=False)
+    app.command()(command)
+    return list(typer.main.get_command(app).params)
 
 
 class _SafeConsole(Console):
@@ -45,19 +67,21 @@ class Terminal:
 
     Args:
         as_json: write one JSON object to stdout and nothing else there.
+        quiet: write nothing but results; nobody is asked anything.
     """
 
-    def __init__(self, as_json: bool = False) -> None:
+    def __init__(self, as_json: bool = False, quiet: bool = False) -> None:
         self.as_json = as_json
         # Rich's own guess of 80 columns would cut tables in a log file; a person's terminal keeps its width.
         width = None if sys.stdout.isatty() else 120
         self._out = _SafeConsole(width=width, highlight=False, soft_wrap=False)
-        self.notes = _SafeConsole(stderr=True, width=None if sys.stderr.isatty() else 120, highlight=False)
+        width = None if sys.stderr.isatty() else 120
+        self.notes = _SafeConsole(stderr=True, width=width, highlight=False, quiet=quiet)
 
     @property
     def can_ask(self) -> bool:
         """Whether there is a person to ask: both ends of the conversation are a terminal."""
-        return sys.stdin.isatty() and self.notes.is_terminal
+        return sys.stdin.isatty() and self.notes.is_terminal and not self.notes.quiet
 
     def confirm_spending(self, what: str, usd: float | None) -> None:
         """Say what a run, campaign or suite may cost and ask, unless it costs nothing.
@@ -70,7 +94,7 @@ class Terminal:
             return
         cost = "an unknown amount" if usd is None else f"about {figures.usd(usd)}"
         if not self.can_ask:
-            raise UserError(f"This {what} would spend {cost} and there is no terminal to ask on: add --yes to agree")
+            raise UserError(f"This {what} would spend {cost} and nobody can be asked here: add --yes to agree")
         if not Confirm.ask(f"Start this {what}, which spends {cost}?", console=self.notes, default=False):
             raise typer.Exit(130)
 

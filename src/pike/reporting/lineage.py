@@ -62,6 +62,15 @@ def changed_lines(before: str, after: str) -> int:
     return sum((a_end - a_start) + (b_end - b_start) for _, a_start, a_end, b_start, b_end in blocks)
 
 
+@lru_cache(maxsize=4)
+def tokens_of(text: str) -> tuple[tokenize.TokenInfo, ...] | None:
+    """The tokens of a Python text, None where it is not Python; kept for whoever asks next."""
+    try:
+        return tuple(tokenize.generate_tokens(io.StringIO(text).readline))
+    except (tokenize.TokenError, SyntaxError):
+        return None
+
+
 @lru_cache(maxsize=512)
 def code_lines(text: str) -> tuple[str, ...]:
     """The lines of a Python text without comments and blank lines.
@@ -69,11 +78,8 @@ def code_lines(text: str) -> tuple[str, ...]:
     A text that is not Python loses only its blank lines.
     """
     lines = text.splitlines()
-    try:
-        tokens = [t for t in tokenize.generate_tokens(io.StringIO(text).readline) if t.type == tokenize.COMMENT]
-    except (tokenize.TokenError, SyntaxError):
-        tokens = []
-    for token in tokens:
-        row, column = token.start
-        lines[row - 1] = lines[row - 1][:column]
+    for token in tokens_of(text) or ():
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column]
     return tuple(line.rstrip() for line in lines if line.strip())

@@ -51,10 +51,11 @@ def campaign(
     llm: opt.Llm = None,
     settings: opt.Set = None,
     as_json: opt.Json = False,
+    quiet: opt.Quiet = False,
     yes: opt.Yes = False,
 ) -> None:
     """Compare strategies, recipes and baselines on tasks under one budget."""
-    terminal = Terminal(as_json)
+    terminal = Terminal(as_json, quiet)
     if config is None and resume is None:
         raise UserError("Give a TOML file with a table [campaign], or --resume and the folder of a campaign")
     if resume is None and not yes:

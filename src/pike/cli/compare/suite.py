@@ -122,10 +122,11 @@ def suite(
     config: opt.Config = None,
     settings: opt.Set = None,
     as_json: opt.Json = False,
+    quiet: opt.Quiet = False,
     yes: opt.Yes = False,
 ) -> None:
     """Measure contenders on suites; what was measured before, and has not changed, is only read."""
-    survey, terminal = _survey(dict(locals())), Terminal(as_json)
+    survey, terminal = _survey(dict(locals())), Terminal(as_json, quiet)
     limits = [] if timeout is None else [f"evaluate.timeout_seconds={timeout}"]
     terms: dict[str, object] = {"device": device, "devices": devices, "executor": executor}
     terms |= {"tolerance": tolerance, "config": config}
@@ -133,13 +134,15 @@ def suite(
     began = time.monotonic()
 
     def go_on(plan: api.SuitePlan) -> bool:
-        _show_plan(terminal, plan, minutes)
+        if dry_run or not quiet:
+            _show_plan(terminal, plan, minutes)
         if not dry_run and not yes:
             terminal.confirm_spending("suite", api.plan_usd(plan.plan))
         return not dry_run
 
     def show(result: Result) -> None:
-        terminal.show(Text(f"{time.monotonic() - began:5.0f} s  ").append_text(_line(result)))
+        if not quiet:
+            terminal.show(Text(f"{time.monotonic() - began:5.0f} s  ").append_text(_line(result)))
 
     found = api.suite(survey, llm=llm, on_result=show, go_on=go_on, **terms)  # type: ignore[arg-type]
     page = write_page(out) if not dry_run and has_results(out) else None

@@ -41,7 +41,7 @@ class LiveView(Generic[S]):
         )
 
     def __enter__(self) -> Self:
-        if self._console.is_terminal:
+        if self._console.is_interactive:
             self._live.start()
         return self
 
@@ -54,7 +54,7 @@ class LiveView(Generic[S]):
         """Take a snapshot."""
         with self._lock:
             self._latest = progress
-            if not self._console.is_terminal:
+            if not self._console.is_interactive:
                 for line in fresh(self._seen, progress.events):
                     self._console.print(Text(self.line(progress, line)), soft_wrap=True)
             self._seen = progress.events

@@ -4,7 +4,8 @@ Knows how a snapshot of a run looks. Does not know how a run works; it is handed
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Self
 
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
@@ -32,7 +33,9 @@ DOING = {
     "time": "judged: timing",
     "recheck": "judged: checking again",
     "profile": "judged: profiling",
+    "judged": "waiting for a judge, or at one",
 }
+BARS = "▁▂▃▄▅▆▇█"
 
 
 class Watcher(LiveView[Progress]):
@@ -47,22 +50,53 @@ class Watcher(LiveView[Progress]):
         super().__init__(console, refresh_per_second=4)
         self._clock = clock
         self._started = clock()
+        self._pace_from: tuple[float, float] | None = None
+
+    def timed_by(self, clock: Callable[[], float]) -> Self:
+        """Show the seconds of a clock that began with the run, before this did."""
+        self._clock, self._started, self._pace_from = clock, 0.0, (0.0, 0.0)
+        return self
 
     def line(self, progress: Progress, event: str) -> str:
         """An event, and where the run stands."""
-        return f"[{self._elapsed()}] {event}  ({_reached(progress)})"
+        return f"[{figures.duration(self._elapsed(progress))}] {event}  ({_reached(progress)})"
 
     def panel(self, progress: Progress) -> RenderableType:
         """Budgets, activities and the newest events."""
-        parts: list[RenderableType] = [_budgets(progress, self._clock() - self._started), Text()]
+        elapsed = self._elapsed(progress)
+        table = _budgets(progress, elapsed)
+        table.add_row("to the end", "", self._to_the_end(progress, elapsed))
+        parts: list[RenderableType] = [table, Text()]
         if progress.active:
-            parts += [_active(progress.active), Text()]
+            parts += [Text(_at_work(progress.active), style="dim"), _active(progress.active), Text()]
+        parts += [_refusal(*one) for one in progress.refusals]
         parts += last_lines(progress)
-        title = Text.assemble((progress.task, "bold"), f"  {progress.phase}, round {progress.round}  {self._elapsed()}")
+        place = f"  {progress.phase}, round {progress.round}  {figures.duration(elapsed)}"
+        title = Text.assemble((progress.task, "bold"), place)
         return Panel(Group(*parts), title=title, title_align="left", subtitle=_counts(progress), subtitle_align="left")
 
-    def _elapsed(self) -> str:
-        return figures.duration(self._clock() - self._started)
+    def _to_the_end(self, progress: Progress, elapsed: float) -> str:
+        """How long the search should go on at the pace so far, and no longer than its limits."""
+        if progress.phase in ("measuring", "done"):
+            return "the finalists are measured again" if progress.phase == "measuring" else "over"
+        _, done, most = _counted(progress)
+        spend, budget = progress.spend, progress.budget
+        ended = max(0, done - len(progress.active)) if progress.asks_models else done
+        shares = [ended / most] if most else []
+        shares += [spend.usd / budget.usd] if budget.usd else []
+        shares += [spend.tokens / budget.tokens] if budget.tokens else []
+        share = max(shares, default=0.0)
+        self._pace_from = before, since = self._pace_from or (share, elapsed)
+        left = (1.0 - share) * (elapsed - since) / (share - before) if share > before else None
+        if progress.limit_seconds is not None:
+            hard = progress.limit_seconds - elapsed
+            if hard <= 0.0:
+                return "past its limit: what was begun is finished"
+            return f"at most {figures.duration(hard if left is None else min(hard, left))}"
+        return "not known yet" if left is None else f"about {figures.duration(max(0.0, left))}, then the finalists"
+
+    def _elapsed(self, progress: Progress) -> float:
+        return progress.earlier_seconds + self._clock() - self._started
 
 
 def _reached(progress: Progress) -> str:
@@ -99,7 +133,31 @@ def _budgets(progress: Progress, elapsed: float) -> Table:
     original = f"original {figures.ms(progress.reference_ms)}" if progress.reference_ms is not None else ""
     source = ", ".join(filter(None, (progress.best_id or "none valid yet", original)))
     table.add_row("best", best, Text(source))
+    if progress.trajectory:
+        first, last = (figures.times(progress.trajectory[at]) for at in (0, -1))
+        table.add_row("trajectory", Text(sparkline(progress.trajectory), style="green"), f"{first} to {last}")
     return table
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """A bar for each value, between the lowest of them, 1 included, and the highest."""
+    low, high = min([1.0, *values]), max([1.0, *values])
+    scale = (len(BARS) - 1) / (high - low) if high > low else 0.0
+    return "".join(BARS[round((value - low) * scale)] for value in values)
+
+
+def _at_work(activities: Iterable[Activity]) -> str:
+    """How many are with an agent, wait for a judge, or have one."""
+    doing = [one.doing for one in activities]
+    asked = sum(one in ("asking", "planning", "fixing") for one in doing)
+    waiting, either = doing.count("waiting"), doing.count("judged")
+    known = ((asked, "with agents"), (waiting, "waiting for a judge"), (either, "waiting for a judge, or at one"))
+    counts = (*known, (len(doing) - asked - waiting - either, "at judges"))
+    return ", ".join(f"{count} {what}" for count, what in counts if count)
+
+
+def _refusal(candidate: str, reason: str) -> Text:
+    return Text.assemble((f"{candidate} ", "bold"), (reason, "red"), overflow="ellipsis", no_wrap=True)
 
 
 def _bar(spent: float, limit: float) -> ProgressBar:

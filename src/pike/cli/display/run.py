@@ -3,6 +3,7 @@
 Texts of a candidate or a provider are plain, never markup. Does not know where figures come from.
 """
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from pike.api.runs import Optimized
 from pike.api.views import RunResult, RunSummary, summarise
 from pike.cli.terminal import Terminal
 from pike.core import figures
+from pike.core.events import Stopped
 from pike.core.verdict.evaluation import Evaluation
 
 INFRASTRUCTURE = frozenset({"provider", "infra"})
@@ -95,7 +97,7 @@ def history_table(result: RunResult) -> Table:
     return table
 
 
-def closing_lines(result: RunResult, page: Path) -> Iterable[Text]:
+def closing_lines(result: RunResult, page: Path | None) -> Iterable[Text]:
     """The lines below the table: the winner, the cost, the files, and how to go on."""
     if result.best is not None:
         words = f"{result.best.id} by {result.best.author}: {result.best.note}".rstrip(": ")
@@ -120,10 +122,12 @@ def closing_lines(result: RunResult, page: Path) -> Iterable[Text]:
         yield Text(f"{note}.", style="yellow")
     if result.best_path is not None:
         yield Text(f"best      {result.best_path}")
-    yield Text(f"page      {page}")
+    yield Text(f"page      {page or f'pike report {shlex.quote(result.folder)} writes it'}")
     yield Text(f"run       {result.folder}")
     if result.resume_command:
-        yield Text(f"Stopped: {result.stopped}. Continue with:  {result.resume_command}", style="bold")
+        ended = not result.stopped or Stopped(result.stopped).for_good
+        why = "no process of this machine works on it" if ended else result.stopped
+        yield Text(f"Stopped: {why}. Continue with:  {result.resume_command}", style="bold")
 
 
 def _original_stays(result: RunResult, words: str) -> str:
@@ -156,14 +160,19 @@ def finish(terminal: Terminal, done: Optimized) -> None:
     1 for a finished run without a valid candidate, and 130 for an interrupted one. It is 3 if a
     provider or a judge failed for good.
     """
-    result = done.result
-    summary = summarise(done.folder)
+    show(terminal, done.result)
+    raise typer.Exit(exit_code(done.result))
+
+
+def show(terminal: Terminal, result: RunResult) -> None:
+    """The outcome of a run by now, for people or for programs."""
+    folder = Path(result.folder)
     if result.recipe_history:
         terminal.show(history_table(result))
-    terminal.show(runs_table([row_of(result, summary)]))
-    terminal.show(*closing_lines(result, done.folder / "report.html"))
+    terminal.show(runs_table([row_of(result, summarise(folder))]))
+    page = folder / "report.html"
+    terminal.show(*closing_lines(result, page if page.is_file() else None))
     terminal.result(result.flat())
-    raise typer.Exit(exit_code(result))
 
 
 def exit_code(result: RunResult) -> int:

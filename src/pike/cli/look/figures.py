@@ -14,6 +14,7 @@ from pike.api import outputs
 from pike.api.views import FigureEntry
 from pike.cli import options as opt
 from pike.cli.terminal import Terminal
+from pike.core.codec import encode
 from pike.core.errors import UserError
 from pike.core.figures import plural
 
@@ -32,6 +33,14 @@ Only = Annotated[
     typer.Option("--only", metavar="KIND", help="A kind of figure; may be repeated.", show_default="all"),
 ]
 Listed = Annotated[bool, typer.Option("--list", help="Only say what can be drawn, and what is missing for the rest.")]
+Embeddings = Annotated[
+    str,
+    typer.Option(
+        metavar="MODEL",
+        help="A model of sentence-transformers, as a folder or a name: also draw similarities by its embeddings.",
+        show_default="none",
+    ),
+]
 Published = Annotated[bool, typer.Option("--published", help="Draw the papers' numbers beside them.")]
 
 
@@ -42,20 +51,23 @@ def figures(
     only: Only = None,
     list_: Listed = False,
     published: Published = False,
+    embeddings: Embeddings = "",
     as_json: opt.Json = False,
 ) -> None:
     """Draw the papers' figures, each with the CSV that it is drawn from."""
     terminal = Terminal(as_json)
     if list_:
-        found = outputs.list_figures(folders, only=only or (), published=published)
+        found = outputs.list_figures(folders, only=only or (), published=published, embeddings=embeddings)
     else:
         formats = [one.strip() for one in format_.split(",") if one.strip()]
-        found = outputs.figures(folders, out, formats=formats, only=only or (), published=published)
+        found = outputs.figures(
+            folders, out, formats=formats, only=only or (), published=published, embeddings=embeddings
+        )
     terminal.show(_table(found))
     drawn = [entry for entry in found if entry.files]
     if drawn:
         terminal.show(Text(f"{plural(len(drawn), 'figure')} in {out}"))
-    terminal.result({"figures": found})
+    terminal.result({"figures": [encode(one) | {"files": [str(file) for file in one.files]} for one in found]})
     if not drawn and not list_:
         raise UserError("Nothing could be drawn: pike figures --list says what is missing")
 

@@ -48,9 +48,10 @@ def demo(
     device: opt.Device = None,
     settings: opt.Set = None,
     as_json: opt.Json = False,
+    quiet: opt.Quiet = False,
 ) -> None:
     """Make two real models faster with recipes, on the device that is here."""
-    terminal = Terminal(as_json)
+    terminal = Terminal(as_json, quiet)
     rows: list[display.RunRow] = []
     terms = Options(
         llm="none",

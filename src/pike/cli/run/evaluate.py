@@ -35,9 +35,10 @@ def evaluate(
     config: opt.Config = None,
     settings: opt.Set = None,
     as_json: opt.Json = False,
+    quiet: opt.Quiet = False,
 ) -> None:
     """Judge one candidate: is it right, is it fast."""
-    terminal = Terminal(as_json)
+    terminal = Terminal(as_json, quiet)
     effort = Effort.FINAL if final else Effort.SEARCH
     with _stages(terminal) as on_stage:
         verdict = judging.evaluate(

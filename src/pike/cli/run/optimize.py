@@ -39,11 +39,12 @@ def optimize(
     config: opt.Config = None,
     settings: opt.Set = None,
     as_json: opt.Json = False,
+    quiet: opt.Quiet = False,
     yes: opt.Yes = False,
 ) -> None:
     """Search for a faster form of a model."""
     terms = given(locals())
-    terminal = Terminal(as_json)
+    terminal = Terminal(as_json, quiet)
     if not yes:
         _ask_before_spending(terminal, task, terms)
     with Watcher(terminal.notes) as watcher:
@@ -63,12 +64,12 @@ def _ask_before_spending(terminal: Terminal, task: str, terms: Options) -> None:
     terminal.confirm_spending("run", estimate.usd)
 
 
-def resume(run: opt.Run, track: opt.Track = None, as_json: opt.Json = False) -> None:
+def resume(run: opt.Run, track: opt.Track = None, as_json: opt.Json = False, quiet: opt.Quiet = False) -> None:
     """Continue a run or a campaign where it stopped."""
     if is_campaign(run):
-        campaign.campaign(resume=run, as_json=as_json)
+        campaign.campaign(resume=run, as_json=as_json, quiet=quiet)
         return
-    terminal = Terminal(as_json)
+    terminal = Terminal(as_json, quiet)
     with Watcher(terminal.notes) as watcher:
         done = runs.resume(run, track=track or (), observer=watcher)
     finish(terminal, done)

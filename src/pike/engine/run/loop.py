@@ -22,6 +22,7 @@ from pike.engine.run.outage import Outage
 from pike.engine.state.journal_writer import JournalWriter
 from pike.engine.state.ledger import OutOfBudget
 from pike.engine.state.pace import Pace
+from pike.engine.state.progress import doing_of
 from pike.engine.state.resume import outcome_of
 from pike.engine.state.timetable import Timetable
 
@@ -232,7 +233,7 @@ class Search:
 
     async def _ask_agent(self, step: Step) -> Proposal | None:
         """The agent's proposal, None where the step stays open."""
-        self._parts.writer.board.doing(step, _doing(step))
+        self._parts.writer.board.doing(step, doing_of(step))
         self._asking.add(step.id)
         try:
             context = replace(self._state.context(step), seconds_left=self._parts.timetable.search_seconds_left)
@@ -277,12 +278,6 @@ class Search:
 def _is_free(step: Step) -> bool:
     """Whether a step writes a candidate and costs no query."""
     return step.queries == 0 and step.role not in (Role.BRAINSTORM, Role.PLAN)
-
-
-def _doing(step: Step) -> str:
-    if step.role is Role.PLAN:
-        return "planning"
-    return "fixing" if step.role.repairs else "asking"
 
 
 def _candidate(step: Step, proposal: Proposal) -> Candidate:

@@ -57,7 +57,7 @@ class Phases:
         self._wiring = wiring
         self._folder = folder
         self._began = parts.began
-        self._earlier_seconds = writer.state.seconds
+        self._earlier_seconds = writer.board.earlier_seconds = writer.state.seconds
         self._timetable = Timetable(writer.state, self._elapsed_seconds)
         self._judging = Judging(parts.executor, writer.state, self._timetable)
         self._search: Search | None = None

@@ -12,15 +12,18 @@ from pike.core.comparison.campaign import CampaignPlan
 from pike.engine.output.commit import commit
 from pike.engine.output.files import write_text
 from pike.engine.schedule.contenders import Histories
+from pike.engine.schedule.progress import CampaignObserver, snapshot
 from pike.engine.schedule.records import ResultTerms
 from pike.engine.schedule.scheduler import CampaignWiring, CellWork, Scheduler
 from pike.engine.schedule.turns import CellProgress, Turns
 from pike.reporting.campaign import CampaignFigures, CellState, busy_seconds, figures_of_run, summarise_campaign
 from pike.store import campaigns
 from pike.store.campaigns import is_campaign
-from pike.store.lock import RunLock
+from pike.store.lock import RunLock, holder
 
 FIGURES = "campaign.json"
+LOOK_SECONDS = 2.0
+"""How often the journals of a campaign that another process carries on are looked at."""
 
 
 async def start_campaign(plan: CampaignPlan, folder: Path, wiring: CampaignWiring | None = None) -> CampaignFigures:
@@ -63,6 +66,29 @@ def write_figures(folder: Path) -> CampaignFigures:
     return figures
 
 
+def follow_campaign(folder: Path, observer: CampaignObserver) -> None:
+    """Tell how a campaign goes until no process carries it on, at least where it stands now.
+
+    Raises:
+        UserError: there is no campaign in `folder`.
+        StoreError: a journal cannot be read.
+    """
+    plan, events = campaigns.read_plan(folder), dict[str, None]()
+    while True:
+        began = time.monotonic()
+        held, work = holder(folder) is not None, _recalled(plan, folder)
+        for one in work.cells:
+            at = campaigns.run_folder(folder, one.cell.folder)
+            one.is_open = held and holder(at) is not None
+            failure = campaigns.read_failure(folder, one.cell.folder)
+            if failure or one.state is CellState.FINISHED:
+                events[f"{one.cell.label}: {failure or 'finished'}"] = None
+        observer(snapshot(plan, work.cells, work.earlier_seconds, tuple(events)))
+        if not held:
+            return
+        time.sleep(max(LOOK_SECONDS, time.monotonic() - began))  # a long look leaves the machine to the campaign
+
+
 def _recalled(plan: CampaignPlan, folder: Path) -> CellWork:
     """The work of a campaign, with what earlier processes left."""
     cells = tuple(CellProgress(cell, index) for index, cell in enumerate(plan.cells()))
@@ -87,4 +113,4 @@ def _recalled(plan: CampaignPlan, folder: Path) -> CellWork:
     )
 
 
-__all__ = ["CampaignWiring", "is_campaign", "resume_campaign", "start_campaign", "write_figures"]
+__all__ = ["CampaignWiring", "follow_campaign", "is_campaign", "resume_campaign", "start_campaign", "write_figures"]

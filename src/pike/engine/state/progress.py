@@ -4,7 +4,7 @@ Knows how a snapshot is computed from the run's state. Does not know how it is s
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pike.core import figures
@@ -17,6 +17,11 @@ from pike.engine.state.run_state import RunState
 from pike.engine.state.timetable import kept_seconds, limit_seconds
 
 LAST_EVENTS = 8
+LAST_REFUSALS = 3
+MOST_POINTS = 48
+"""Places of the trajectory in a snapshot."""
+JUDGED = "judged"
+"""What a candidate is doing of which only the journal is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +35,8 @@ class Activity:
         sample: the sample in its round.
         attempt: the fix attempt, 0 for none.
         doing: `asking`, `planning`, `fixing`, `waiting` (for a judge), or the stage of the
-            evaluation (`parse`, `build`, `load`, `correct`, `time`, `recheck`).
+            evaluation (`parse`, `build`, `load`, `correct`, `time`, `recheck`). `judged` where
+            another process knows the stage.
     """
 
     name: str
@@ -60,6 +66,10 @@ class Progress:
         most_candidates: how many the budget allows where recipes write, None for no limit.
         limit_seconds: the limit of time, None without one.
         kept_seconds: what of it is kept for the finalists.
+        earlier_seconds: what earlier processes used of it.
+        trajectory: the best speedup so far, at up to `MOST_POINTS` even places of the valid
+            candidates, the newest last.
+        refusals: (candidate, status and reason) pairs of the last refused ones, oldest first.
     """
 
     task: str
@@ -80,6 +90,9 @@ class Progress:
     most_candidates: int | None = None
     limit_seconds: float | None = None
     kept_seconds: float = 0.0
+    earlier_seconds: float = 0.0
+    trajectory: tuple[float, ...] = ()
+    refusals: tuple[tuple[str, str], ...] = ()
 
 
 Observer = Callable[[Progress], None]
@@ -87,14 +100,18 @@ Observer = Callable[[Progress], None]
 
 
 class ProgressBoard:
-    """Keeps what is in progress and tells the observer."""
+    """Keeps what is in progress and tells the observer; None for nobody yet."""
 
     def __init__(self, state: RunState, observer: Observer | None) -> None:
         self._state = state
-        self._observer = observer
+        self.observer = observer
+        self.earlier_seconds = 0.0
         self._active: dict[str, Activity] = {}
         self._events: deque[str] = deque(maxlen=LAST_EVENTS)
         self._phase = "starting"
+        self._seen = 0
+        self._best: list[float] = []
+        self._refusals: deque[tuple[str, str]] = deque(maxlen=LAST_REFUSALS)
 
     def enter(self, phase: str) -> None:
         """The run enters a phase."""
@@ -132,11 +149,25 @@ class ProgressBoard:
         self._show()
 
     def _show(self) -> None:
-        if self._observer is not None and self._state.started is not None:
-            self._observer(self._snapshot())
+        if self.observer is not None and self._state.started is not None:
+            self.observer(self.snapshot())
 
-    def _snapshot(self) -> Progress:
+    def _look_at_verdicts(self) -> None:
+        """Take the verdicts that came since the last snapshot, those read back included."""
+        known = self._state.known
+        for candidate in known[self._seen :]:
+            verdict = self._state.solutions[candidate.id].evaluation
+            if verdict.speedup is not None:
+                self._best.append(max([verdict.speedup, *self._best[-1:]]))
+            else:
+                first = verdict.reason.partition("\n")[0]
+                self._refusals.append((candidate.id, f"{verdict.status.value}: {first}"))
+        self._seen = len(known)
+
+    def snapshot(self) -> Progress:
+        """What is going on by now."""
         state = self._state
+        self._look_at_verdicts()
         finals = [(e.speedup or 0.0, id_) for id_, e in state.finals.items() if e.valid]
         best = state.best
         speedup, best_id = max(finals, default=(best.evaluation.speedup if best else None, state.best_id))
@@ -159,7 +190,23 @@ class ProgressBoard:
             stopped=state.stopped,
             limit_seconds=limit_seconds(state.config.engine),
             kept_seconds=kept_seconds(state),
+            earlier_seconds=self.earlier_seconds,
+            trajectory=tuple(evenly(self._best, MOST_POINTS)),
+            refusals=tuple(self._refusals),
         )
+
+
+def evenly(values: Sequence[float], most: int) -> list[float]:
+    """At most so many of the values, at even places, the last one always among them."""
+    count = min(most, len(values))
+    return [values[(at + 1) * len(values) // count - 1] for at in range(count)]
+
+
+def doing_of(step: Step) -> str:
+    """What a step is doing while its role is asked."""
+    if step.role is Role.PLAN:
+        return "planning"
+    return "fixing" if step.role.repairs else "asking"
 
 
 def line_of(event: Event) -> str:

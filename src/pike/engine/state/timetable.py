@@ -83,9 +83,11 @@ def limit_seconds(engine: EngineConfig) -> float | None:
 
 def kept_seconds(state: RunState) -> float:
     """What is kept for the finalists, by what the verdicts so far took; 0 without a limit."""
+    limit = limit_seconds(state.config.engine)
+    if limit is None:
+        return 0.0
     count = max(1, state.config.engine.finalists)
     timing = _timing_spans(state, count) * state.config.evaluate.max_timing_seconds
-    limit = limit_seconds(state.config.engine) or 0.0
     return min(_START_SECONDS + count * _build_seconds(state) + timing, _MOST_KEPT * limit)
 
 

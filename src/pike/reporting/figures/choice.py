@@ -6,11 +6,12 @@ Knows the registry. Does not know formats (`writing`) or where values come from 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
 from pike.core.errors import UserError
+from pike.reporting.figures.data.embeddings import Embeddings
 from pike.reporting.figures.data.published import published
 from pike.reporting.figures.data.reading import material
 from pike.reporting.figures.data.searched import WantedFacts
@@ -25,26 +26,41 @@ _NO_ISLANDS: IslandsOf = lambda _: {}  # noqa: E731
 _NO_SEARCH = "there is no journal of a search: name a run, or a campaign or suite with its runs"
 
 
-def list_all(
-    folders: Sequence[Path], *, only: Sequence[str] = (), published_too: bool = False, islands: IslandsOf = _NO_ISLANDS
-) -> tuple[FigureEntry, ...]:
+@dataclass(frozen=True, slots=True)
+class DrawingTerms:
+    """What is drawn, and what is read for it beside journals and results.
+
+    Attributes:
+        only: kinds of figures, all where it is empty.
+        published: also the numbers that others published.
+        embeddings: the model that embeds sources, empty for none.
+        islands: tells the islands of a run.
+    """
+
+    only: Sequence[str] = ()
+    published: bool = False
+    embeddings: str = ""
+    islands: IslandsOf = _NO_ISLANDS
+
+
+EVERYTHING = DrawingTerms()
+
+
+def list_all(folders: Sequence[Path], terms: DrawingTerms = EVERYTHING) -> tuple[FigureEntry, ...]:
     """What can be drawn from folders of runs, campaigns and suites, and what is missing for the rest.
 
     Raises:
         UserError: a folder holds nothing to draw from, or a kind is unknown.
         StoreError: a journal cannot be read.
     """
-    return tuple(_entry(kind, one) for kind, one in _planned(folders, only, published_too, islands))
+    return tuple(_entry(kind, one) for kind, one in _planned(folders, terms))
 
 
 def draw_all(
     folders: Sequence[Path],
     out: Path,
     formats: Sequence[str],
-    *,
-    only: Sequence[str] = (),
-    published_too: bool = False,
-    islands: IslandsOf = _NO_ISLANDS,
+    terms: DrawingTerms = EVERYTHING,
 ) -> tuple[FigureEntry, ...]:
     """Write every figure that can be drawn, with its CSV; the entries name the files.
 
@@ -54,7 +70,7 @@ def draw_all(
     """
     check_formats(formats)
     found = []
-    for kind, one in _planned(folders, only, published_too, islands):
+    for kind, one in _planned(folders, terms):
         entry = _entry(kind, one)
         if isinstance(one, Drawing):
             entry = replace(entry, files=write_drawing(one, out, formats))
@@ -62,18 +78,20 @@ def draw_all(
     return tuple(found)
 
 
-def _planned(
-    folders: Sequence[Path], only: Sequence[str], published_too: bool, islands: IslandsOf
-) -> list[tuple[FigureKind, Drawing | Lack]]:
-    kinds = _chosen(only)
+def _planned(folders: Sequence[Path], terms: DrawingTerms) -> list[tuple[FigureKind, Drawing | Lack]]:
+    kinds = _chosen(terms.only)
+    embeds = bool(terms.embeddings) and any(kind.reads_embeddings for kind in kinds)
     known = material(
         folders,
         WantedFacts(
             any(kind.reads_code for kind in kinds),
-            islands if any(kind.reads_islands for kind in kinds) else _NO_ISLANDS,
+            Embeddings(terms.embeddings) if embeds else None,
+            terms.islands if any(kind.reads_islands for kind in kinds) else _NO_ISLANDS,
         ),
     )
-    if published_too:
+    if embeds:
+        known = replace(known, embeddings=Path(terms.embeddings).resolve().name)
+    if terms.published:
         known = replace(known, published=published())
     searched = any(True for _ in known.searches)
     return [

@@ -111,6 +111,7 @@ class FigureKind:
         about: what its figures show, in a phrase.
         plan: what can be drawn from the material, and what cannot.
         reads_code: whether it needs facts about the candidates' sources.
+        reads_embeddings: whether it shows similarities by embeddings, where a model is named.
         reads_islands: whether it needs the islands of evolutionary searches.
         of_searches: whether it needs the journal of a search.
     """
@@ -119,5 +120,6 @@ class FigureKind:
     about: str
     plan: Callable[[Material], tuple[Drawing | Lack, ...]]
     reads_code: bool = False
+    reads_embeddings: bool = False
     reads_islands: bool = False
     of_searches: bool = False

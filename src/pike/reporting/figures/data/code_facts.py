@@ -6,14 +6,13 @@ Knows Python's tokens and syntax tree. Does not run or import a candidate.
 from __future__ import annotations
 
 import ast
-import io
 import tokenize
 from collections import Counter
 from functools import lru_cache
 
 from pike.core.text.parsing import parse
 from pike.reporting.figures.data.records import CodeFacts
-from pike.reporting.lineage import changed_lines, code_lines
+from pike.reporting.lineage import changed_lines, code_lines, tokens_of
 
 TECHNIQUES = ("CUDA", "Triton", "C++", "CUDA graph", "torch.compile", "library calls")
 """What a candidate can be written with; the last stands for none of the others."""
@@ -30,14 +29,14 @@ _SHINGLE = 3
 _SPACE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 
-def facts(source: str, seed: str) -> CodeFacts:
+def facts(source: str, seed: str, *, with_techniques: bool = True) -> CodeFacts:
     """What a source shows; `seed` is the source it continues, empty where that is not known."""
     known = bool(seed)
     return CodeFacts(
         lines=len(code_lines(source)),
         changed=changed_lines(seed, source) if known else None,
         similarity=similarity(seed, source) if known else None,
-        techniques=techniques(source),
+        techniques=techniques(source) if with_techniques else (),
     )
 
 
@@ -53,11 +52,8 @@ def similarity(one: str, other: str) -> float:
 
 @lru_cache(maxsize=512)
 def _shingles(source: str) -> Counter[tuple[str, ...]]:
-    try:
-        found = [token.string for token in tokenize.generate_tokens(io.StringIO(source).readline)
-                 if token.type not in _SPACE]  # fmt: skip
-    except (tokenize.TokenError, SyntaxError):
-        found = source.split()
+    tokens = tokens_of(source)
+    found = source.split() if tokens is None else [token.string for token in tokens if token.type not in _SPACE]
     return Counter(tuple(found[at : at + _SHINGLE]) for at in range(max(1, len(found) - _SHINGLE + 1)))
 
 

@@ -66,13 +66,15 @@ class CodeFacts:
         lines: lines of code, without comments and blank lines.
         changed: lines added and removed since its seed; None where that is not known.
         similarity: to its seed, from 0 to 1; None where that is not known.
-        techniques: what it is written with.
+        techniques: what it is written with; read for the best candidate only.
+        meant: similarity to its seed by embeddings; None where no model was named.
     """
 
     lines: int
     changed: int | None
     similarity: float | None
     techniques: tuple[str, ...]
+    meant: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,11 +211,13 @@ class Material:
         cells: of all runs, campaigns and suites that were named.
         published: numbers to draw beside them; empty unless they are asked for.
         usd_marks: amounts of money a task at which contenders are marked.
+        embeddings: the name of the model that embedded sources, empty for none.
     """
 
     cells: tuple[DrawnCell, ...]
     published: tuple[PublishedFigure, ...] = ()
     usd_marks: tuple[float, ...] = (25.0, 50.0)
+    embeddings: str = ""
 
     @property
     def contenders(self) -> tuple[str, ...]:

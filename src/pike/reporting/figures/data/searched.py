@@ -5,13 +5,14 @@ Knows which entries make an attempt. Does not know campaigns or suites (`reading
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pike.core.events import Compared, JournalEntry, QueryAnswered, QuerySent, RunStarted
 from pike.core.step import ORIGINAL
 from pike.reporting.figures.data.code_facts import facts
+from pike.reporting.figures.data.embeddings import Embeddings
 from pike.reporting.figures.data.records import Attempt, CodeFacts, Rise, SearchRecord
 from pike.reporting.figures.data.spans import Spans, own_times
 from pike.reporting.fold import fold
@@ -42,9 +43,11 @@ class WantedFacts:
     Attributes:
         with_code: also facts about the candidates' sources.
         islands: the island of each candidate of a run, which only a repetition of the search tells.
+        embeddings: tells how alike sources are in meaning, None for nobody.
     """
 
     with_code: bool = True
+    embeddings: Embeddings | None = None
     islands: Callable[[Path], Mapping[str, int]] = lambda _: {}
 
 
@@ -62,24 +65,31 @@ def searched(folder: Path, wanted: WantedFacts) -> SearchedRun:
     timing = verdict.timing if verdict else None
     return SearchedRun(
         task=summary.task.id,
-        strategy=summary.config.strategy.preset if summary.config.llm.asks_models else "recipes",
+        strategy=_contender(summary),
         finished=summary.state is State.FINISHED,
         speedup=timing.speedup if timing else None,
         interval=timing.speedup_ci95 if timing else None,
         status=verdict.status.value if verdict else "",
-        search=_record(summary, entries, wanted.with_code, wanted.islands(folder)),
+        search=_record(summary, entries, wanted, wanted.islands(folder)),
     )
 
 
+def _contender(summary: RunSummary) -> str:
+    """The strategy, or recipes where no model was asked; of an imported run what its tool calls it."""
+    if summary.imported:
+        return summary.config.strategy.label
+    return summary.config.strategy.preset if summary.config.llm.asks_models else "recipes"
+
+
 def _record(
-    summary: RunSummary, entries: list[JournalEntry], with_code: bool, islands: Mapping[str, int]
+    summary: RunSummary, entries: list[JournalEntry], wanted: WantedFacts, islands: Mapping[str, int]
 ) -> SearchRecord:
     spans, times = Spans(), own_times(entries)
     for entry, now in zip(entries, times, strict=True):
         spans.take(entry.event, now)
     started = next(entry.event for entry in entries if isinstance(entry.event, RunStarted))
     compared = [entry.event for entry in entries if isinstance(entry.event, Compared)]
-    attempts = _attempts(summary, entries, times, with_code)
+    attempts = _attempts(summary, entries, times, wanted)
     return SearchRecord(
         rises=tuple(_rises(summary)),
         ended=Rise(summary.spend.queries, summary.spend.usd, summary.seconds / 60.0, 0.0),
@@ -100,7 +110,9 @@ def _rises(summary: RunSummary) -> list[Rise]:
     return found
 
 
-def _attempts(summary: RunSummary, entries: list[JournalEntry], times: list[float], with_code: bool) -> list[Attempt]:
+def _attempts(
+    summary: RunSummary, entries: list[JournalEntry], times: list[float], wanted: WantedFacts
+) -> list[Attempt]:
     answered = [entry.event for entry in entries if isinstance(entry.event, QueryAnswered)]
     paid = {event.step_id: event.answer.usd for event in answered}
     wrote = {event.step_id: event.answer.model for event in answered}
@@ -110,10 +122,11 @@ def _attempts(summary: RunSummary, entries: list[JournalEntry], times: list[floa
         if id_ and hasattr(entry.event, "evaluation"):
             judged.setdefault(id_, now / 60.0)
     known = {one.candidate.id: one for one in summary.entrants}
+    ordered = sorted((one for one in summary.entrants if one.search), key=lambda one: judged[one.candidate.id])
+    codes = _codes(summary, ordered, known, wanted.embeddings) if wanted.with_code else [None] * len(ordered)
     found = []
-    for one in sorted((one for one in summary.entrants if one.search), key=lambda one: judged[one.candidate.id]):
+    for one, code in zip(ordered, codes, strict=True):
         step = one.step.id if one.step else -1
-        code = _code(summary, one, known) if with_code else None
         found.append(_attempt(one, known, paid.get(step), wrote.get(step, ""), judged[one.candidate.id], code))
     return found
 
@@ -148,7 +161,19 @@ def _attempt(
     )
 
 
-def _code(summary: RunSummary, one: ReportedCandidate, known: dict[str, ReportedCandidate]) -> CodeFacts:
-    seed = known.get(one.derived_from)
-    before = summary.task.source if one.derived_from == ORIGINAL else seed.candidate.source if seed else ""
-    return facts(one.candidate.source, before)
+def _codes(
+    summary: RunSummary,
+    ordered: list[ReportedCandidate],
+    known: dict[str, ReportedCandidate],
+    embeddings: Embeddings | None,
+) -> Sequence[CodeFacts]:
+    sources = {ORIGINAL: summary.task.source} | {id_: one.candidate.source for id_, one in known.items()}
+    pairs = [(one.candidate.source, sources.get(one.derived_from, "")) for one in ordered]
+    found = [
+        facts(source, seed, with_techniques=one is summary.best)
+        for one, (source, seed) in zip(ordered, pairs, strict=True)
+    ]
+    if embeddings is None:
+        return found
+    meant = iter(embeddings.similarities([pair for pair in pairs if pair[1]]))
+    return [replace(one, meant=next(meant)) if seed else one for one, (_, seed) in zip(found, pairs, strict=True)]

@@ -29,10 +29,10 @@ def _plan(material: Material) -> tuple[Drawing | Lack, ...]:
     rows: list[tuple[Entry, ...]] = []
     runs: dict[str, list[SearchRecord]] = {}
     for cell, search in material.searches:
-        if search.spans:
+        if any(span.end > span.begin for span in search.spans):
             runs.setdefault(cell.contender, []).append(search)
     if not runs:
-        lack = "no journal holds a query or a verdict"
+        lack = "no journal holds the time of a query or a verdict"
         return Lack("time", lack), Lack("occupancy", lack)
     for name, searches in runs.items():
         for work in Work:

@@ -24,8 +24,8 @@ _POINTS = 150
 _LABELS = {Measure.QUERIES: "queries of a run", Measure.USD: "US dollars of a run", Measure.MINUTES: "minutes of a run"}
 _WHY = {
     Measure.QUERIES: "no search asked a model",
-    Measure.USD: "no search paid for a query",
-    Measure.MINUTES: "no search took any time",
+    Measure.USD: "no journal holds the price of a query",
+    Measure.MINUTES: "no journal holds the time of a search",
 }
 _SEARCH, _LINE, _PUBLISHED = "search", "reference", "published"
 

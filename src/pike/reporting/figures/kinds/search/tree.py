@@ -142,7 +142,7 @@ def _islands(chosen: dict[str, tuple[DrawnCell, SearchRecord]]) -> list[Drawing 
             title = f"Best of each island: {name} on {look.short(cell.task)}, repeat {cell.repeat + 1}"
             values = sheet("place candidate island speedup best", rows)
             found.append(Drawing(f"islands-{_slug(name)}", title, values, _draw_islands))
-    return found or [Lack("islands", "no search has several islands that can be repeated")]
+    return found or [Lack("islands", "no search of PIKE, which can be repeated, has several islands")]
 
 
 def _draw_islands(figure: Figure, sheet: Sheet) -> None:
