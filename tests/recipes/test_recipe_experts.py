@@ -9,6 +9,7 @@ import pytest
 import torch
 from recipe_harness import CPU, CUDA, HALF, Case, alone, needs_triton, source_task
 
+from pike import tasks
 from pike.core.verdict.evaluation import EvaluateOptions
 from pike.recipes.framework.context import RecipeContext
 from pike.recipes.kernel_recipes.routed_experts import routed_experts
@@ -231,3 +232,30 @@ def test_every_other_recipe_builds_on_it(tmp_path):
 def test_a_model_that_can_be_captured_anyway_does_not_need_it():
     case = experts(form="\n        return self.experts[0](x) * weights.sum(-1, keepdim=True)\n")
     assert BY_NAME["routed_experts"].declines(problem(case, CUDA)) == "no experts whose rows the host counts"
+
+
+@pytest.fixture(scope="module")
+def of_transformers() -> Case:
+    pytest.importorskip("transformers")
+    return Case.of(tasks.resolve("zoo/olmoe:small"))
+
+
+def test_experts_of_transformers_ask_the_host_for_nothing(of_transformers):
+    problem = of_transformers.problem(CUDA, HALF)
+    assert any("grouped_mm_fallback" in str(node.target) for node in problem.nodes)
+    model, inputs = of_transformers.reference.model, of_transformers.reference.draw(1)
+    graph = routed_experts(copy.deepcopy(model), inputs.args, inputs.kwargs, ("bf16x6",))
+    assert len(kernel_calls(graph)) == 4
+    assert not any("grouped_mm_fallback" in str(node.target) for node in graph.graph.nodes)
+    for seed in (2, 3):
+        ids = of_transformers.reference.draw(seed).args
+        with torch.no_grad():
+            torch.testing.assert_close(graph(*ids), model(*ids), rtol=1e-4, atol=1e-4)
+
+
+def test_experts_of_transformers_are_a_foundation_where_the_kernel_runs(of_transformers):
+    old = replace(CUDA, capability="6.0")
+    assert not BY_NAME["routed_experts"].declines(of_transformers.problem(CUDA, HALF))
+    assert BY_NAME["routed_experts"].declines(of_transformers.problem(old, HALF))
+    proposed = of_transformers.compose("routed_experts", "half", "fold_constants", "cuda_graph", facts=CUDA)
+    assert proposed.source

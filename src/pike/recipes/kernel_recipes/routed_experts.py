@@ -13,9 +13,11 @@ import torch
 
 from pike.recipes.framework.context import RecipeContext
 from pike.recipes.framework.recipe import Recipe, RecipeStage
-from pike.recipes.kernel_recipes.routing import capture_experts, is_captured_with_experts
+from pike.recipes.kernel_recipes.routing import capture_experts, is_captured_with_experts, one_by_one
 from pike.recipes.kernels.experts_operator import kernel_calls
 from pike.recipes.precision.tensor_cores import arithmetic_of, no_kernel
+
+NO_EXPERTS = "no experts whose rows the host counts"
 
 
 def routed_experts(
@@ -48,12 +50,18 @@ def captured(problem: RecipeContext) -> torch.fx.GraphModule:
     return graph
 
 
+def declines(problem: RecipeContext) -> str:
+    """Declines where no experts ask the host for sizes, or the device does not run the kernel."""
+    asks = problem.lacks(lambda graph: is_captured_with_experts(graph) or one_by_one(graph), NO_EXPERTS)
+    return asks or (no_kernel(problem.facts) if problem.facts.is_cuda and one_by_one(problem.graph) else "")
+
+
 RECIPE = Recipe(
     "routed_experts",
     "experts that a router chooses as grouped products, without asking the host for sizes",
     RecipeStage.REWRITE,
     routed_experts,
-    lambda problem: problem.lacks(is_captured_with_experts, "no experts whose rows the host counts"),
+    declines,
     foundation=True,
     prior_cpu=0.1,
     prior_cuda=0.7,

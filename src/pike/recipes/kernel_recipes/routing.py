@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from pike.recipes.capture.graph import add_tensor, capture_graph, finish_edit, nodes_calling
-from pike.recipes.kernels.experts_operator import grouped_product
+from pike.recipes.capture.graph import add_tensor, call_before, calls, capture_graph, finish_edit, nodes_calling
+from pike.recipes.kernels.experts_operator import experts_operator, grouped_product
 
 ROW_BY_ROW = frozenset({"silu", "gelu", "relu", "sigmoid", "tanh", "mul", "add", "sub", "square", "to", "float"})
 """Functions that treat each row alone if their other arguments are numbers."""
@@ -268,6 +268,7 @@ def capture_experts(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[
         graph = capture_graph(model, args, kwargs)
     if watch.gaining:
         raise RuntimeError("the model never reads what rows of experts are added to")
+    multiply_together(graph)
     store_stacks(graph)
     graph.meta["experts"] = True
     return graph
@@ -276,6 +277,24 @@ def capture_experts(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[
 def is_captured_with_experts(graph: torch.fx.GraphModule) -> bool:
     """Whether the graph holds only because of `capture_experts`."""
     return bool(graph.meta.get("experts"))
+
+
+def one_by_one(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    """Grouped products of transformers that ask the host for sizes, as it makes them of most numbers."""
+    return [node for node in graph.graph.nodes if str(node.target).startswith("transformers.grouped_mm_fallback")]
+
+
+def multiply_together(graph: torch.fx.GraphModule) -> None:
+    """Make them products that ask nobody."""
+    for call in one_by_one(graph):
+        rows, weights, ends = call.args
+        turned = calls(weights, "transpose") and {axis % 3 for axis in weights.args[1:]} == {1, 2}
+        stacked = weights.args[0] if turned else call_before(call, torch.ops.aten.transpose.int, weights, 1, 2)
+        ends = call_before(call, torch.ops.aten._to_copy.default, ends, dtype=torch.int32)
+        product = call_before(call, experts_operator(), rows, stacked, ends, "bf16x6")
+        product.meta.update(call.meta)
+        call.replace_all_uses_with(product)
+    finish_edit(graph)
 
 
 def store_stacks(graph: torch.fx.GraphModule) -> None:
