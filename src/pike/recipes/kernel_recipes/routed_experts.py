@@ -53,7 +53,8 @@ def captured(problem: RecipeContext) -> torch.fx.GraphModule:
 def declines(problem: RecipeContext) -> str:
     """Declines where no experts ask the host for sizes, or the device does not run the kernel."""
     asks = problem.lacks(lambda graph: is_captured_with_experts(graph) or one_by_one(graph), NO_EXPERTS)
-    return asks or (no_kernel(problem.facts) if problem.facts.is_cuda and one_by_one(problem.graph) else "")
+    by_kernel = problem.graph is not None and problem.facts.is_cuda and one_by_one(problem.graph)
+    return asks or (no_kernel(problem.facts) if by_kernel else "")
 
 
 RECIPE = Recipe(

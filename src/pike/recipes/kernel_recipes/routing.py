@@ -287,7 +287,8 @@ def one_by_one(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:
 def multiply_together(graph: torch.fx.GraphModule) -> None:
     """Make them products that ask nobody."""
     for call in one_by_one(graph):
-        rows, weights, ends = call.args
+        given: Any = call.args
+        rows, weights, ends = given
         turned = calls(weights, "transpose") and {axis % 3 for axis in weights.args[1:]} == {1, 2}
         stacked = weights.args[0] if turned else call_before(call, torch.ops.aten.transpose.int, weights, 1, 2)
         ends = call_before(call, torch.ops.aten._to_copy.default, ends, dtype=torch.int32)
