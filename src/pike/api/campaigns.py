@@ -28,6 +28,7 @@ from pike.engine.schedule.plan import make_plan
 from pike.engine.schedule.progress import CampaignObserver
 from pike.engine.state.models import require_keys
 from pike.engine.tools.estimate import estimate
+from pike.engine.tools.slurm import Allocation, job_name, submit_script, write_script
 from pike.reporting.campaign import CampaignFigures, summarise_campaign
 
 
@@ -165,14 +166,49 @@ def plan_usd(plan: CampaignPlan) -> float | None:
     return total if plan.campaign.usd is None else min(total, plan.campaign.usd)
 
 
+def slurm_script(
+    configs: Sequence[str | Path],
+    out: str | Path,
+    wanted: Allocation,
+    *,
+    settings: Sequence[str] = (),
+    submit: bool = False,
+) -> tuple[Path, str]:
+    """Write the script that carries campaigns through as many Slurm jobs as they take, and perhaps send it.
+
+    >>> slurm_script(["study.toml"], "runs", Allocation(4, 4, "4:00:00", 300))  # doctest: +SKIP
+
+    Args:
+        configs: TOML files as for `campaign`; they are checked first. Several are an array of jobs.
+        out: where the campaigns' folders go; each is called as its file.
+        wanted: what each job asks for.
+        settings: as for `campaign`, for all of them.
+        submit: also send it.
+
+    Returns:
+        The script, and the number of the first job, empty if it was not sent.
+
+    Raises:
+        UserError: as for `campaign`, or Slurm refuses the script.
+        StoreError: the disk refuses.
+    """
+    for config in configs:
+        make_plan(campaign_file(config, settings=(*wanted.settings(), *settings)))
+    script = write_script([(Path(one), Path(out) / Path(one).stem) for one in configs], wanted, settings)
+    return script, submit_script(script) if submit else ""
+
+
 __all__ = [
+    "Allocation",
     "Campaign",
     "Shared",
     "campaign",
     "campaign_file",
     "campaign_usd",
     "is_campaign",
+    "job_name",
     "plan_usd",
+    "slurm_script",
     "watch_campaign",
     "write_figures",
 ]

@@ -14,7 +14,7 @@ import typer
 
 import pike
 from pike.cli import mcp
-from pike.cli.compare import campaign, simulate, suite
+from pike.cli.compare import campaign, simulate, slurm, suite
 from pike.cli.look import doctor, estimate, exchange, figures, prompts, report, serve, strategies, suites, tasks
 from pike.cli.run import bundle, demo, evaluate, external, optimize, watch
 from pike.cli.terminal import PlainHelp
@@ -34,6 +34,7 @@ app = typer.Typer(
 for command in (
     optimize.optimize,
     campaign.campaign,
+    slurm.slurm,
     evaluate.evaluate,
     suite.suite,
     optimize.resume,
