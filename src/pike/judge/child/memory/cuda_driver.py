@@ -127,7 +127,8 @@ class SharedMemory:
         return cls(handle.value, nbytes, device_index, None)
 
     def close(self) -> None:
-        """Unmap and release; tensors over the memory must not be used afterwards."""
+        """Unmap and release, once nothing that was queued uses it; its tensors must not be used afterwards."""
+        torch.cuda.synchronize(self.tensor.device)
         call("cuMemUnmap", self._address, ctypes.c_size_t(self.nbytes))
         call("cuMemAddressFree", self._address, ctypes.c_size_t(self.nbytes))
         call("cuMemRelease", ctypes.c_uint64(self._handle))
