@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
@@ -390,53 +390,3 @@ def test_as_many_judges_as_half_the_cores_but_never_more_than_steps() -> None:
     assert judge_count(EngineConfig(judges=7, concurrency=1)) == 7
     cores = len(os.sched_getaffinity(0))
     assert judge_count(EngineConfig(concurrency=1000)) == max(1, cores // 2)
-
-
-class Holding(MeetingWorker):
-    """A worker whose candidates hold 10 GiB each."""
-
-    def evaluate(self, request: EvaluationRequest, on_stage: object = None) -> Evaluation:
-        return replace(super().evaluate(request, on_stage), held_bytes=10 << 30)
-
-    def evaluate_together(self, requests: Sequence[EvaluationRequest], on_stage: object = None) -> list[Evaluation]:
-        return [self.evaluate(request, on_stage) for request in requests]
-
-    def facts(self, device: str) -> DeviceFacts:
-        return DeviceFacts(device, "a fake", memory_bytes=80 << 30)
-
-
-async def test_groups_of_finalists_wait_until_the_gpu_has_room_for_all_of_one() -> None:
-    meeting = Meeting(1)
-    pool = WorkerPool([lambda: Holding(meeting)], 4)
-    requests = [
-        EvaluationRequest(task_called("a"), f"{wish}\n# pike-instant: valid 2ms", EvaluateOptions()) for wish in "xyz"
-    ]
-    slow = replace(requests[0], source=requests[0].source + " wait")
-    try:
-        await pool.facts("cuda:0")
-        await pool.evaluate(requests[0])  # tells what a candidate holds: with three, 40 of 72 GiB and their processes
-        first = asyncio.create_task(pool.evaluate_together([slow, *requests[1:]]))
-        while "begin a beside 0" not in meeting.events[2:]:
-            await asyncio.sleep(0.01)
-        others = [asyncio.create_task(pool.evaluate_together(requests)) for _ in range(2)]
-        single = asyncio.create_task(pool.evaluate(replace(requests[1], task=task_called("small"))))
-        await asyncio.sleep(0.1)
-        assert meeting.most == 1, "what came later does not overtake"
-        meeting.go.set()
-        found = await asyncio.gather(first, *others)
-        assert [one.valid for group in found for one in group] == [True] * 9 and (await single).valid
-    finally:
-        meeting.go.set()
-        await pool.aclose()
-
-
-async def test_a_group_that_fits_nowhere_is_judged_alone() -> None:
-    meeting = Meeting(1)
-    pool = WorkerPool([lambda: Holding(meeting)], 2)
-    group = [EvaluationRequest(TASK, f"{n}\n# pike-instant: valid 2ms", EvaluateOptions()) for n in range(9)]
-    try:
-        await pool.facts("cuda:0")
-        assert (await pool.evaluate(group[0])).valid
-        assert all(one.valid for one in await pool.evaluate_together(group))
-    finally:
-        await pool.aclose()

@@ -18,7 +18,6 @@ from pike.core.errors import InfraError, UserError
 from pike.core.task import Task
 from pike.core.verdict.evaluation import DEVICE_MEMORY, Evaluation, EvaluationRequest, Status
 from pike.engine.executors.contract import OnStage, Worker
-from pike.engine.executors.room import MemoryRoom
 
 T = TypeVar("T")
 _Start = Callable[[], Worker]
@@ -138,7 +137,7 @@ class WorkerPool:
         self._idle = [_Slot(starts[number % len(starts)]) for number in range(size)]
         self._busy: set[_Slot] = set()
         self._free = asyncio.Semaphore(size)
-        self._gate, self._room = Gate(), MemoryRoom()
+        self._gate = Gate()
         self._closed = False
         self._preflights: dict[_Terms, float | None] = {}
         self._facts: dict[str, DeviceFacts] = {}
@@ -153,7 +152,7 @@ class WorkerPool:
         report = _in_loop(on_stage)
         if on_stage is not None:
             on_stage("waiting")
-        async with self._among_others([request]):
+        async with self._among_others():
             (found,) = await self._judged([request], report)
         if DEVICE_MEMORY not in found.labels:
             return found
@@ -169,7 +168,7 @@ class WorkerPool:
         """The verdicts of one worker; what finds too little device memory is evaluated again."""
         if on_stage is not None:
             on_stage("waiting")
-        async with self._among_others(requests):
+        async with self._among_others():
             found = await self._judged(requests, _in_loop(on_stage))
         return [
             await self.evaluate(request, on_stage) if DEVICE_MEMORY in one.labels else one
@@ -211,7 +210,6 @@ class WorkerPool:
                         "comparable; name devices of one model"
                     )
             self._facts[device] = first
-            self._room.capacity = len(self._starts) * first.memory_bytes if first.is_cuda else None
         return self._facts[device]
 
     async def _facts_of(self, device: str, start: _Start) -> DeviceFacts:
@@ -241,8 +239,8 @@ class WorkerPool:
         return sum(one.start is slot.start for one in (*self._idle, *self._busy))
 
     @asynccontextmanager
-    async def _among_others(self, requests: Sequence[EvaluationRequest] = ()) -> AsyncIterator[None]:
-        async with self._room.of(requests), self._free, self._gate.shared():
+    async def _among_others(self) -> AsyncIterator[None]:
+        async with self._free, self._gate.shared():
             yield
 
     @asynccontextmanager
@@ -261,9 +259,7 @@ class WorkerPool:
         reason = ""
         for _ in range(ATTEMPTS):
             try:
-                found = await self._with_worker(work, _terms(requests[0]))
-                self._room.learn(requests[0].task, found)
-                return found
+                return await self._with_worker(work, _terms(requests[0]))
             except InfraError as error:
                 reason = str(error)
             if self._closed:
