@@ -28,6 +28,7 @@ from pike.core.verdict.evaluation import (
     Timing,
     Weights,
 )
+from pike.judge import processes
 from pike.judge.calls.runner import Allowance, Misfit, Runner
 from pike.judge.candidate_file import (
     CLASS_NAME,
@@ -40,7 +41,7 @@ from pike.judge.candidate_file import (
 from pike.judge.checks import Checks
 from pike.judge.child.orders import FROM_REFERENCE, SEEDED, STATE_DICT, BuildOrder, HelloOrder
 from pike.judge.child.wire import Command
-from pike.judge.device import held_bytes, host_bytes, is_quiet, release_memory
+from pike.judge.device import host_bytes, is_quiet, release_memory
 from pike.judge.prepared_task import PreparedTask
 from pike.judge.process.child import ChildPlan
 from pike.judge.process.fork_server import fork_server
@@ -155,7 +156,7 @@ class CandidateEvaluation:
         with self._stage(Stage.CORRECT), self._lock.shared():
             self._checks = Checks(prepared, runner, self._options, self._own_clock)
             self._checks.before_timing(self._request.effort)
-            self._held_bytes = max(0, held_bytes(self._device, runner.child.pids()) - held_before)
+            self._held_bytes = max(0, self._held(runner) - held_before)
             runner.seal()
             release_memory(self._device)
         if self._device.type == "cpu":  # a child that starts up would disturb the timing
@@ -304,10 +305,16 @@ class CandidateEvaluation:
             path = runner.child.folder / "candidate.py"
             path.write_text(self._request.source)
             order = BuildOrder(str(path), str(self._device), self._options.threads, self._request.task.import_paths)
-            before = held_bytes(self._device, runner.child.pids())
+            before = 0 if self._device.type == "cuda" else self._held(runner)
             self._warm.prepare(self._plan(prepared))  # while this one builds
             runner.order(Command.BUILD, order, Status.BUILD_ERROR)
         return before
+
+    def _held(self, runner: Runner) -> int:
+        """Bytes; what all processes hold of a GPU changes beside other judges, so there the child says it."""
+        if self._device.type == "cuda":
+            return min(runner.order(Command.HELD).detail, torch.cuda.get_device_properties(self._device).total_memory)
+        return sum(sum(processes.exact_bytes(pid)) for pid in runner.child.pids())
 
     def _verified(self, prepared: PreparedTask, found: Clocked) -> Timing:
         """The timing, once its outputs are verified."""

@@ -11,14 +11,13 @@ import re
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
 from pike.core.device import DeviceFacts
 from pike.core.errors import UserError
-from pike.judge import processes
 from pike.judge.process.environment import search_path
 from pike.judge.timing.nvml import driver_version
 
@@ -112,14 +111,6 @@ def release_all_memory(device: torch.device) -> None:
     if device.type == "cuda":
         gc.collect()  # models refer to themselves in cycles
         torch.cuda.empty_cache()
-
-
-def held_bytes(device: torch.device, pids: Iterable[int]) -> int:
-    """The memory that processes hold for themselves; on a GPU, what all processes hold of it."""
-    if device.type == "cpu":
-        return sum(sum(processes.exact_bytes(pid)) for pid in pids)
-    free, total = torch.cuda.mem_get_info(device)
-    return total - free
 
 
 def is_quiet(device: torch.device, patience_seconds: float = _QUIET_SECONDS) -> bool:

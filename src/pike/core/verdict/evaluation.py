@@ -329,7 +329,8 @@ class Evaluation:
             on which nothing could be tested. Those that rest on a profile begin with `by-profile:`.
         profile: where its time goes, if the request asked for it and the candidate is valid.
         held_bytes: memory that the candidate took from its build to its first answers, on the
-            device; None if it gave none. On a GPU, what other programs took meanwhile counts too.
+            device; None if it gave none. On a GPU it is what torch holds in the candidate's
+            process, by that process's own count.
     """
 
     status: Status

@@ -97,6 +97,8 @@ def _obey(stub: Stub, command: Command, body: Any, fds: tuple[int, ...]) -> tupl
         stub.profile(body, fds)
     elif command is Command.RELEASE:
         stub.release()
+    elif command is Command.HELD:
+        return 0, stub.held_bytes()
     elif command is Command.SEAL:
         seccomp.install(seccomp.once_built())
     return 0, 0

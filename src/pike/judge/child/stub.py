@@ -174,6 +174,10 @@ class Stub:
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
+    def held_bytes(self) -> int:
+        """What torch holds of the GPU for the model and its calls, 0 on a CPU."""
+        return torch.cuda.memory_reserved(self.device) if self.device.type == "cuda" else 0
+
     def _call(self, count: int, answer: Callable[[_Slot], Any], rehearsal: Callable[[_Slot], Any]) -> int:
         slots = self.slots[:count]
         with torch.no_grad():

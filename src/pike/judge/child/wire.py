@@ -41,6 +41,8 @@ class Command(enum.IntEnum):
     """A step of a profile of the calls in between (see `profiling.ProfileStep`)."""
     RELEASE = 11
     """Hand back a GPU's memory that is kept for later calls."""
+    HELD = 12
+    """The detail says how many bytes of a GPU torch holds in the child."""
 
 
 class ChildReply(enum.IntEnum):
