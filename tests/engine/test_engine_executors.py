@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
@@ -390,3 +390,38 @@ def test_as_many_judges_as_half_the_cores_but_never_more_than_steps() -> None:
     assert judge_count(EngineConfig(judges=7, concurrency=1)) == 7
     cores = len(os.sched_getaffinity(0))
     assert judge_count(EngineConfig(concurrency=1000)) == max(1, cores // 2)
+
+
+class Grouping(MeetingWorker):
+    """A worker that judges a group one after the other."""
+
+    def evaluate_together(self, requests: Sequence[EvaluationRequest], on_stage: object = None) -> list[Evaluation]:
+        return [self.evaluate(request, on_stage) for request in requests]
+
+
+async def test_a_group_takes_as_many_places_as_it_has_processes_for() -> None:
+    meeting = Meeting(1)
+    pool = WorkerPool([lambda: Grouping(meeting)], 4)
+    group = [EvaluationRequest(TASK, f"{n}\n# pike-instant: valid 2ms", EvaluateOptions()) for n in range(4)]
+    slow = replace(group[0], source="wait\n# pike-instant: valid 2ms")
+    try:
+        first = asyncio.create_task(pool.evaluate_together([slow, *group[1:]]))  # three of four places
+        single = asyncio.create_task(pool.evaluate(group[0]))
+        second = asyncio.create_task(pool.evaluate_together(group))
+        assert (await single).valid
+        await asyncio.sleep(0.1)
+        assert [event for event in meeting.events if event.startswith("end")] == [f"end {TASK.id}"]
+        meeting.go.set()
+        assert all(one.valid for one in [*await first, *await second])
+    finally:
+        meeting.go.set()
+        await pool.aclose()
+
+
+async def test_a_group_larger_than_the_pool_is_judged_all_the_same() -> None:
+    pool = WorkerPool([lambda: Grouping(Meeting(1))], 2)
+    group = [EvaluationRequest(TASK, f"{n}\n# pike-instant: valid 2ms", EvaluateOptions()) for n in range(9)]
+    try:
+        assert all(one.valid for one in await pool.evaluate_together(group))
+    finally:
+        await pool.aclose()

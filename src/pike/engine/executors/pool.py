@@ -8,7 +8,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
@@ -125,6 +125,9 @@ class WorkerPool:
     other evaluation is in flight, and later ones queue behind it. All idle workers release their
     memory first. A second refusal is the verdict.
 
+    Candidates that are judged together stand on the device all at once, each in a process of its own
+    like the original, so a group takes the places of as many workers as hold so many processes.
+
     Args:
         starts: makes one worker, on each of several devices of one model.
         size: how many may work at once, shared out evenly.
@@ -137,7 +140,7 @@ class WorkerPool:
         self._idle = [_Slot(starts[number % len(starts)]) for number in range(size)]
         self._busy: set[_Slot] = set()
         self._free = asyncio.Semaphore(size)
-        self._gate = Gate()
+        self._gate, self._turn = Gate(), asyncio.Lock()
         self._closed = False
         self._preflights: dict[_Terms, float | None] = {}
         self._facts: dict[str, DeviceFacts] = {}
@@ -168,7 +171,7 @@ class WorkerPool:
         """The verdicts of one worker; what finds too little device memory is evaluated again."""
         if on_stage is not None:
             on_stage("waiting")
-        async with self._among_others():
+        async with self._among_others(len(requests)):
             found = await self._judged(requests, _in_loop(on_stage))
         return [
             await self.evaluate(request, on_stage) if DEVICE_MEMORY in one.labels else one
@@ -239,8 +242,13 @@ class WorkerPool:
         return sum(one.start is slot.start for one in (*self._idle, *self._busy))
 
     @asynccontextmanager
-    async def _among_others(self) -> AsyncIterator[None]:
-        async with self._free, self._gate.shared():
+    async def _among_others(self, candidates: int = 1) -> AsyncIterator[None]:
+        places = min(self._size, (candidates + 2) // 2)  # one worker has a candidate and an original
+        async with AsyncExitStack() as held:
+            async with self._turn:  # two groups that each had a part of their places would wait for each other
+                for _ in range(places):
+                    await held.enter_async_context(self._free)
+            await held.enter_async_context(self._gate.shared())
             yield
 
     @asynccontextmanager
