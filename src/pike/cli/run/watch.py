@@ -3,6 +3,10 @@
 Knows what is shown when it ends. Does not know how it is read (`api`).
 """
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import typer
 
 from pike.api import campaigns, runs
@@ -19,11 +23,22 @@ def watch(run: opt.Run, as_json: opt.Json = False, quiet: opt.Quiet = False) -> 
     Ctrl-C ends the looking, not the run.
     """
     terminal = Terminal(as_json, quiet)
-    if campaigns.is_campaign(run):
-        with campaign.CampaignWatcher(terminal.notes) as several:
-            found = campaigns.watch_campaign(run, several)
-        campaign.finish(terminal, run, found)
-    with Watcher(terminal.notes) as watcher:
-        result = runs.watch(run, watcher.timed_by)
+    with _interrupts_held_back():
+        if campaigns.is_campaign(run):
+            with campaign.CampaignWatcher(terminal.notes) as several:
+                found = campaigns.watch_campaign(run, several)
+            campaign.finish(terminal, run, found)
+        with Watcher(terminal.notes) as watcher:
+            result = runs.watch(run, watcher.timed_by)
     display.show(terminal, result)
     raise typer.Exit(display.exit_code(result))
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Ctrl-C is seen between two looks only: Python drops one that comes while it calls back from C."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

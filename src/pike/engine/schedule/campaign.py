@@ -16,6 +16,7 @@ from pike.engine.schedule.progress import CampaignObserver, snapshot
 from pike.engine.schedule.records import ResultTerms
 from pike.engine.schedule.scheduler import CampaignWiring, CellWork, Scheduler
 from pike.engine.schedule.turns import CellProgress, Turns
+from pike.engine.state.watching import rest
 from pike.reporting.campaign import CampaignFigures, CellState, busy_seconds, figures_of_run, summarise_campaign
 from pike.store import campaigns
 from pike.store.campaigns import is_campaign
@@ -86,7 +87,7 @@ def follow_campaign(folder: Path, observer: CampaignObserver) -> None:
         observer(snapshot(plan, work.cells, work.earlier_seconds, tuple(events)))
         if not held:
             return
-        time.sleep(max(LOOK_SECONDS, time.monotonic() - began))  # a long look leaves the machine to the campaign
+        rest(max(LOOK_SECONDS, time.monotonic() - began))  # a long look leaves the machine to the campaign
 
 
 def _recalled(plan: CampaignPlan, folder: Path) -> CellWork:

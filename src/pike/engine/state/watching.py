@@ -4,6 +4,7 @@ Knows how to tell what is in progress from what was written. Does not know who l
 keeps the writer waiting.
 """
 
+import signal
 import time
 from pathlib import Path
 
@@ -25,6 +26,16 @@ from pike.engine.state.resume import beginning
 from pike.engine.state.run_state import RunState
 
 LOOK_SECONDS = 0.25
+
+
+def rest(seconds: float) -> None:
+    """Sleep; an interrupt that was held back before, or comes meanwhile, ends it.
+
+    Raises:
+        KeyboardInterrupt: there was one.
+    """
+    if signal.sigtimedwait({signal.SIGINT}, seconds) is not None:
+        raise KeyboardInterrupt
 
 
 class WatchedRun:
@@ -70,7 +81,7 @@ class WatchedRun:
         self._read_on()
 
     def _pause(self) -> None:
-        time.sleep(LOOK_SECONDS)
+        rest(LOOK_SECONDS)
         self._read_on()
 
     def _read_on(self) -> None:
