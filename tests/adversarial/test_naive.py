@@ -42,6 +42,6 @@ def test_an_attack_bites_a_naive_harness(sample: CorpusSample, naive) -> None:
 def test_the_naive_harness_judges_an_honest_candidate_as_anyone_would(naive) -> None:
     for name in ("reference_again", "slow_but_right"):
         honest = next(s for s in catalogue() if s.id == name)
-        found = naive(honest)
-        assert found["accepted"], found
-        assert found["speedup"] < 5
+        found = [naive(honest) for _ in range(3)]
+        assert all(one["accepted"] for one in found), found
+        assert min(one["speedup"] for one in found) < 5  # other programs may disturb one of them
