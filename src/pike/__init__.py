@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pike.api.options import ConfigSource, ModelNames, Options
     from pike.api.outputs import export, figures, import_runs, load, report
     from pike.api.runs import Optimized, estimate, optimize, resume
+    from pike.api.service import Client, SubmissionState
     from pike.api.suite import ResultsTable, Survey, baseline, suite
     from pike.api.targets import ExampleInputs, Inputs, Target
     from pike.api.views import (
@@ -46,6 +47,7 @@ __all__ = [
     "BoundaryError",
     "Campaign",
     "Check",
+    "Client",
     "ConfigSource",
     "DropIn",
     "Effort",
@@ -74,6 +76,7 @@ __all__ = [
     "Shared",
     "Status",
     "StoreError",
+    "SubmissionState",
     "Survey",
     "Target",
     "Task",
@@ -107,6 +110,7 @@ _HOMES = {
     "pike.api.options": "ConfigSource ModelNames Options",
     "pike.api.outputs": "export figures import_runs load report",
     "pike.api.runs": "Optimized estimate optimize resume",
+    "pike.api.service": "Client SubmissionState",
     "pike.api.suite": "ResultsTable Survey baseline suite",
     "pike.api.targets": "ExampleInputs Inputs Target",
     "pike.api.views": "Check Estimate Exported ExternalStatus FigureEntry MoveReply Observer Progress Question "

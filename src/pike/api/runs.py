@@ -144,7 +144,7 @@ def optimize(
             but those of recipes, which cost nothing, are dropped.
         device: `auto`, `cpu`, `cuda` or `cuda:N`. A live module is judged where it is.
         devices: GPUs of one model that judge side by side, `all` or `cuda:N` each.
-        executor: where judges work, `local`, `ray` or `ray:ADDRESS`.
+        executor: where judges work, `local`, `ray`, `ray:ADDRESS` or `http://HOST:PORT`.
         tolerance: the rule of correctness, `strict` or `paper`.
         precision: the arithmetic that candidates may use: `same`, `tf32` or `half`.
         concurrency: steps in flight at once.

@@ -94,7 +94,8 @@ Devices = Annotated[
     ),
 ]
 Executor = Annotated[
-    str | None, typer.Option(metavar="local|ray[:ADDRESS]", help="Where judges work.", show_default="local")
+    str | None,
+    typer.Option(metavar="local|ray[:ADDRESS]|http://HOST:PORT", help="Where judges work.", show_default="local"),
 ]
 Tolerance = Annotated[evaluation.Tolerance | None, typer.Option(help="The rule of correctness.", show_default="strict")]
 Precision = Annotated[

@@ -164,7 +164,8 @@ class EngineConfig:
             6 GiB of a GPU.
         devices: GPUs of one model that judge side by side: `cuda:N` each, or only `all`. Then
             `evaluate.device` is `auto` or `cuda`.
-        executor: where judges work: `local`, `ray` or `ray:ADDRESS`.
+        executor: where judges work: `local`, `ray`, `ray:ADDRESS` or `http://HOST:PORT`, an
+            evaluation service.
         finalists: how many of the best candidates are measured again at the end.
         baselines: what is timed in the same sessions as the finalists (`pike suite --help` lists them).
         max_hours: hours of running, part of them kept for the finalists; None for no limit.

@@ -8,6 +8,9 @@ from pike.core.settings.config import EngineConfig
 from pike.engine.executors import ray_workers
 from pike.engine.executors.local import LocalExecutor
 from pike.engine.executors.pool import WorkerPool
+from pike.engine.executors.service.workers import ServiceWorkers
+
+_SERVICES = ("http", "https")
 
 
 def executor_of(config: EngineConfig) -> WorkerPool:
@@ -28,9 +31,12 @@ def remote(config: EngineConfig, size: int = 0) -> WorkerPool | None:
     name, _, address = config.executor.partition(":")
     if name == "local" and not address:
         return None
-    if name != ray_workers.NAME:
-        raise UserError(f"engine.executor: there is no executor '{config.executor}'; use local, ray or ray:ADDRESS")
+    if name not in (ray_workers.NAME, *_SERVICES):
+        known = "local, ray, ray:ADDRESS or http://HOST:PORT"
+        raise UserError(f"engine.executor: there is no executor '{config.executor}'; use {known}")
     if config.devices:
-        raise UserError("engine.devices: a Ray cluster shares GPUs out itself; leave --devices out")
-    workers = ray_workers.RayWorkers(address)
+        there = "an evaluation service" if name in _SERVICES else "a Ray cluster"
+        raise UserError(f"engine.devices: {there} shares GPUs out itself; leave --devices out")
+    workers: ray_workers.RayWorkers | ServiceWorkers
+    workers = ServiceWorkers(config.executor) if name in _SERVICES else ray_workers.RayWorkers(address)
     return WorkerPool([workers.start], size or config.judges or workers.size)

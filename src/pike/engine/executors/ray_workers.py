@@ -12,7 +12,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from pike.core.task import Task
 from pike.core.verdict.evaluation import Evaluation, EvaluationRequest
 from pike.engine.executors.contract import OnStage, Worker
 from pike.engine.executors.parcel import IN_PARCEL, Parcel, pack, unpack
+from pike.engine.executors.versions import unlike, versions
 
 NAME = "ray"
 JUDGES_PER_GPU = 4
@@ -114,11 +114,9 @@ class RayWorker:
             UserError: they differ.
         """
         node, there = self._last("versions")
-        pairs = zip(here, there, strict=True)
-        unlike = [f"{name} {other} instead of {mine}" for (name, mine), (_, other) in pairs if mine != other]
-        if unlike:
+        if differing := unlike(there, here):
             self.kill()
-            raise UserError(f"The Ray node {node} has {', '.join(unlike)}; install what is here on all nodes")
+            raise UserError(f"The Ray node {node} has {differing}; install what is here on all nodes")
 
     def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
         """The verdict on one candidate."""
@@ -232,11 +230,6 @@ def _told(ask: Callable[[], Any]) -> _Said:
         return "user_error", str(error)
     except InfraError as error:
         return "infra_error", str(error)
-
-
-def versions() -> tuple[tuple[str, str], ...]:
-    """(name, version) of what verdicts rest on; torch is not imported."""
-    return ("pike", pike.__version__), *((name, metadata.version(name)) for name in ("torch", "numpy"))
 
 
 def _first_line(error: BaseException) -> str:

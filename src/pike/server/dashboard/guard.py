@@ -63,7 +63,7 @@ class Guard:
 
         if scope["type"] != "http":
             return
-        if self._host(scope) not in self._access.hosts:
+        if host_of(scope) not in self._access.hosts:
             await _refuse(guarded, 403, "This name is not one that the server answers to: see --allow-host")
         elif self._needs_token(scope) and not self._shown(scope):
             await _refuse(guarded, 401, "This needs the token that pike serve printed")
@@ -75,14 +75,16 @@ class Guard:
             return True
         return not self._access.look_freely and scope["path"].startswith("/api/")
 
-    def _host(self, scope: Scope) -> str:
-        shown = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
-        name = shown[0].lower() if len(shown) == 1 else ""
-        return name if name.endswith("]") else name.rpartition(":")[0] or name
-
     def _shown(self, scope: Scope) -> bool:
         shown = [value for name, value in scope["headers"] if name == b"authorization"]
         return len(shown) == 1 and hmac.compare_digest(shown[0], f"Bearer {self._access.token}".encode())
+
+
+def host_of(scope: Scope) -> str:
+    """The name under which a request reached the server, without the port; empty if it names none."""
+    shown = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+    name = shown[0].lower() if len(shown) == 1 else ""
+    return name if name.endswith("]") else name.rpartition(":")[0] or name
 
 
 async def _refuse(send: Send, status: int, words: str) -> None:
