@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import resource
 import subprocess
 import sys
 import threading
@@ -335,3 +337,27 @@ def test_a_service_that_is_not_there_or_refuses_is_one_sentence(quick: Service) 
             executor_of(EngineConfig(executor=address))
     with pytest.raises(UserError, match="leave --devices out"):
         executor_of(EngineConfig(executor=quick.url, devices=("all",)))
+
+
+def test_a_full_disk_is_said_in_one_sentence_and_loses_nothing_that_was_accepted(tmp_path: Path) -> None:
+    service = Service(tmp_path, delay=0.2)
+    service.bring()
+    queue = max((path.stat().st_size for path in tmp_path.glob("submissions.sqlite*")), default=0)
+    resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (queue + 60_000, queue + 60_000))
+    accepted, refused = list[int](), list[httpx.Response]()
+    with (
+        service.http(ADMIN) as http,
+        contextlib.suppress(httpx.TransportError),
+    ):  # it ends, once it can store no verdict
+        for number in range(200):
+            told = http.post("/v1/submissions", json=asked(candidate(number)))
+            (accepted if told.status_code == 202 else refused).append(number if told.status_code == 202 else told)
+    assert accepted and all(told.status_code == 503 for told in refused)
+    service.process.wait(30)
+    service.start()
+    with service.http(ADMIN) as http:
+        for number in accepted:
+            told = http.post("/v1/submissions", json=asked(candidate(number)))
+            assert told.status_code == 200, "it is known"
+            assert http.get(f"/v1/submissions/{told.json()['id']}", params={"wait": 20}).json()["state"] == "done"
+    service.kill()

@@ -182,10 +182,18 @@ class Desk:
                 self._over(id_, work)
 
     async def judge(self) -> None:
-        """Judge what is queued and what comes, until it is cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for _ in range(max(1, self._judges)):
-                group.create_task(self._judge_on())
+        """Judge what is queued and what comes, until it is cancelled.
+
+        Raises:
+            StoreError: a verdict cannot be stored; the next process judges again what has none.
+        """
+        judges = [asyncio.create_task(self._judge_on()) for _ in range(max(1, self._judges))]
+        try:
+            await asyncio.gather(*judges)
+        finally:
+            for one in judges:
+                one.cancel()
+            await asyncio.gather(*judges, return_exceptions=True)
 
     async def _judge_on(self) -> None:
         while True:

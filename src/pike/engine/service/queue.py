@@ -6,7 +6,8 @@ anything is judged, or who may ask. One process writes; it calls from one thread
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -147,9 +148,11 @@ class SubmissionQueue:
         self.waiting -= gone
         return gone
 
-    def _transaction(self) -> "sqlite3.Connection":
-        self._ask("BEGIN IMMEDIATE")
-        return self._connection
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with writing(self._folder), self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
+            yield
 
     def _count(self, words: str, *values: Any) -> int:
         return int(self._ask(words, *values)[0][0])
