@@ -70,7 +70,7 @@ def evaluate(
     """
     terms = compose_config(words_for(target), given(locals())).evaluate
     with task_for_now(target, example_inputs) as task:
-        request = EvaluationRequest(task, _text_of(source), terms, effort, profile=profile)
+        request = EvaluationRequest(task, text_of(source), terms, effort, profile=profile)
         return run_to_end(judge_once(request, on_stage))
 
 
@@ -165,7 +165,12 @@ async def judge_once(request: EvaluationRequest, on_stage: OnStage | None = None
         await executor.aclose()
 
 
-def _text_of(source: str | Path) -> str:
+def text_of(source: str | Path) -> str:
+    """The text of a candidate.
+
+    Raises:
+        UserError: its file cannot be read.
+    """
     if isinstance(source, str):
         return source
     try:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pike.api.judging import text_of
 from pike.api.options import compose_config, given
 from pike.api.targets import ExampleInputs, Target, task_for_now, words_for
 from pike.core.codec import decode
@@ -60,11 +61,12 @@ class EvaluationClient:
             settings: `evaluate.NAME=VALUE` each.
 
         Raises:
-            UserError: the target or an option cannot be used, or the service refuses it.
+            UserError: the target, an option or a candidate's path cannot be used, or the service
+                refuses it.
             InfraError: the service is out of reach, or takes nothing more for now.
         """
         terms = compose_config(words_for(target), given({"settings": settings})).evaluate
-        texts = [source if isinstance(source, str) else source.read_text() for source in sources]
+        texts = [text_of(source) for source in sources]
         with task_for_now(target, example_inputs) as task:
             parcel = pack(task)
             requests = [EvaluationRequest(task, text, terms, effort, profile=profile) for text in texts]
