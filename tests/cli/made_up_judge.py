@@ -19,6 +19,22 @@ from pike.engine.executors.contract import OnStage
 from pike.engine.executors.instant import instant_verdict
 
 SECONDS, HELD, GO = "MADE_UP_SECONDS", "MADE_UP_HELD", "go"
+TASK = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x
+
+
+def get_inputs():
+    return [torch.randn(2)]
+
+
+def get_init_inputs():
+    return []
+"""
 
 
 class Judge(Worker):

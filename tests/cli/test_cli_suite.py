@@ -6,30 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from made_up_judge import Judge
+from made_up_judge import TASK, Judge
 
 from pike.cli import main
 from pike.store import read_results
 
-TASK = """
-import torch
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return x
-
-
-def get_inputs():
-    return [torch.randn(2)]
-
-
-def get_init_inputs():
-    return []
-
-
-# pike-instant: valid 5ms
-"""
+MINE = f"{TASK}\n# pike-instant: valid 5ms\n"
 
 
 @pytest.fixture
@@ -38,7 +20,7 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(Judge, "asked", 0)
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "mine.py"
-    path.write_text(TASK)
+    path.write_text(MINE)
     return path
 
 
@@ -64,7 +46,7 @@ def test_the_table_the_lines_and_the_files(task: Path, capsys: pytest.CaptureFix
 
 def test_tasks_with_families_have_figures_by_halves(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("resnet50", "bert_base"):
-        (task.parent / f"{name}.py").write_text(f'FAMILY = "mine"\n# {name}\n{TASK}')
+        (task.parent / f"{name}.py").write_text(f'FAMILY = "mine"\n# {name}\n{MINE}')
     assert main.run(["suite", "resnet50.py", "bert_base.py", "--contenders", "eager"]) == 0
     lines = [line.replace("│", " ").split() for line in capsys.readouterr().out.splitlines()]
     for row in (["held", "out", "1", "2.00×"], ["developed", "on", "1", "2.00×"], ["mine", "2", "2.00×"]):

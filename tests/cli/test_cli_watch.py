@@ -11,28 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
-from made_up_judge import GO, HELD, SECONDS
+from made_up_judge import GO, HELD, SECONDS, TASK
 from screen import Shown
 
 from pike.cli import main
 
 JUDGED_SLOWLY = [sys.executable, str(Path(__file__).parent / "made_up_judge.py")]
-TASK = """
-import torch
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return x
-
-
-def get_inputs():
-    return [torch.randn(2)]
-
-
-def get_init_inputs():
-    return []
-"""
 VERDICTS = ("valid 8ms", "wrong-output off by [bold]0.3", "valid 5ms", "build-error no such header", "valid 2.5ms")
 CAMPAIGN = """
 [campaign]
