@@ -125,9 +125,7 @@ def ours(device: str, given: argparse.Namespace) -> dict[str, object]:
     seconds = time.monotonic() - began
     for judge in judges:
         judge.close()
-    rows = {
-        name: verdict.flat() | {"log": ""} for name, verdict in verdicts.items()
-    }  # logs name folders
+    rows = {name: verdict.flat() | {"log": ""} for name, verdict in verdicts.items()}  # logs name folders
     alone = [dict(verdict.seconds)["time"] for verdict in verdicts.values() if verdict.valid]
     return summary(rows, seconds, alone)
 
