@@ -150,6 +150,40 @@ async def test_valid_recipes_seed_the_library_free_of_queries(run, tmp_path: Pat
     assert (again.best, again.finished) == (result.best, True)
 
 
+async def test_a_run_that_dies_while_it_seeds_keeps_the_seeds_that_it_admitted(tmp_path: Path) -> None:
+    from pike.engine.output import originals
+
+    class Crash(BaseException):
+        pass
+
+    seen = list[str]()
+
+    def crash_at_the_third(request: EvaluationRequest) -> None:
+        seen.append(request.source)
+        if len(seen) == 3:
+            raise Crash
+
+    def admitted(folder: Path) -> list[Admitted]:
+        return [event for event in events(folder) if isinstance(event, Admitted)]
+
+    name = write_script(tmp_path / "s.json", [IDEAS, coa("valid 5ms", "a")])
+    setup = config(name, queries=2, concurrency=1, models={"seed_recipes": True})
+    parts = wiring(load=originals.load, executor=RuledJudge(crash_at_the_third))
+    with pytest.raises(Crash):
+        await engine.start(replace(TASK, source=SOURCE), setup, tmp_path / "run", parts)
+    kept = admitted(tmp_path / "run")
+    assert kept
+
+    later = list[str]()
+    parts = wiring(load=originals.load, executor=RuledJudge(lambda request: later.append(request.source)))
+    result = await engine.resume_run(tmp_path / "run", parts)
+    seeds = admitted(tmp_path / "run")
+    assert result.finished and seeds[: len(kept)] == kept and len(seeds) > len(kept)
+    assert len({seed.candidate.id for seed in seeds}) == len(seeds)
+    first_ask = later.index(next(e.candidate.source for e in events(tmp_path / "run") if isinstance(e, Proposed)))
+    assert not {seed.candidate.source for seed in kept} & set(later[:first_ask])
+
+
 async def test_compositions_share_compilers_caches_and_what_a_model_wrote_does_not(run, tmp_path: Path) -> None:
     seen: dict[str, set[str]] = {"recipes": set(), "": set()}
 

@@ -171,7 +171,7 @@ class Phases:
 
     def _to_be_seeded(self) -> bool:
         state = self._state
-        return state.config.llm.seed_recipes and not state.solutions and not state.steps and not state.closing
+        return state.config.llm.seed_recipes and not state.steps and not state.closing
 
     def _search_parts(self, agents: Mapping[Role, Agent]) -> SearchParts:
         pace = self._pace()

@@ -20,16 +20,21 @@ MOST_SEEDS = 12
 
 
 async def admit_recipes(writer: JournalWriter, judging: Judging, strategy: Strategy, agent: Agent) -> None:
-    """Judge the recipe agent's compositions and admit the valid ones.
+    """Judge the recipe agent's compositions and admit each valid one as its verdict comes.
 
-    All seeds are admitted in one transaction, so that a resume finds all of them or none.
+    A run that stops meanwhile keeps what it admitted, and judges only the others when it goes on.
     """
-    candidates = await _compositions(writer.state, agent)
-    verdicts = await asyncio.gather(*(_judge(writer, judging, candidate) for candidate in candidates))
-    found = [Admitted(c, verdict) for c, verdict in zip(candidates, verdicts, strict=True) if verdict.valid]
-    if found:
-        writer.record(*found)
-    admit(strategy, found)
+
+    async def judged(candidate: Candidate) -> None:
+        verdict = await _judge(writer, judging, candidate)
+        if verdict.valid:
+            seed = Admitted(candidate, verdict)
+            writer.record(seed)
+            admit(strategy, [seed])
+
+    kept = {solution.candidate.source for solution in writer.state.solutions.values()}
+    found = await _compositions(writer.state, agent)
+    await asyncio.gather(*(judged(candidate) for candidate in found if candidate.source not in kept))
 
 
 def admit(strategy: Strategy, seeds: list[Admitted]) -> None:
