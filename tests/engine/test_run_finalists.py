@@ -10,6 +10,7 @@ import pytest
 from engine_material import IDEAS, MIXED, RuledJudge, coa, efa
 
 from pike import engine
+from pike.core.device import DeviceFacts
 from pike.core.errors import UserError
 from pike.core.verdict.evaluation import ON_SOME_VALUES, Effort, Evaluation, EvaluationRequest, Status, WorstInputs
 from pike.engine.executors import OnStage
@@ -157,3 +158,22 @@ async def test_a_finalist_whose_gain_depends_on_the_values_is_ranked_by_its_leas
     result = await run(answers, queries=10, finalists=2, parts={"executor": RuledJudge(fickle)})
     assert {finalist.evaluation.speedup for finalist in result.finalists} == {10.0, 2.0}
     assert result.speedup == 2.0
+
+
+@pytest.mark.parametrize(("device", "fastest"), [("cpu", "valid 4ms"), ("cuda:0", "valid 2ms")])
+async def test_a_busy_host_that_slows_the_original_does_not_choose_the_finalist_of_a_gpu(
+    run, device: str, fastest: str
+) -> None:
+    class BusyHost(engine.InstantExecutor):
+        """The original takes four times as long while the slower candidate is judged."""
+
+        async def facts(self, device_wanted: str) -> DeviceFacts:
+            return DeviceFacts(device, "a device")
+
+        async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
+            busy = "valid 4ms" in request.source and request.effort is not Effort.FINAL
+            return instant_verdict(request, 40.0 if busy else 10.0)
+
+    script = [IDEAS, coa("valid 4ms", "slower"), coa("valid 2ms", "faster")]
+    result = await run(script, queries=3, finalists=1, parts={"executor": BusyHost()})
+    assert result.best is not None and fastest in result.best.source

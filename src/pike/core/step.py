@@ -3,6 +3,7 @@
 Knows what a strategy decides and is told. Does not know prompts, models, judges or files.
 """
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -116,6 +117,18 @@ class Solution:
 
     candidate: Candidate
     evaluation: Evaluation
+
+    def slowness(self, on_gpu: bool) -> float:
+        """What the candidates of a run are ranked by, least first; infinite for one that is not valid.
+
+        On a CPU the inverse of the speedup, because what slows the machine slows the original too.
+        On a GPU the candidate's own time: the original is often bound by the host, and its time
+        then tells how busy that is.
+        """
+        timing = self.evaluation.timing
+        if timing is None:
+            return math.inf
+        return timing.candidate_ms if on_gpu else 1.0 / timing.speedup
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,13 @@ from pike.engine.run.judging import Judging
 from pike.engine.state.journal_writer import JournalWriter
 
 
-def ranking(solutions: Iterable[Solution]) -> list[Solution]:
+def ranking(solutions: Iterable[Solution], on_gpu: bool) -> list[Solution]:
     """Valid candidates, fastest first, each source once; equally fast ones in order of proposal."""
 
     def place(solution: Solution) -> tuple[float, int, str]:
         # By id, because the order of verdicts differs from run to run.
         id_ = solution.candidate.id
-        return -(solution.evaluation.speedup or 0.0), len(id_), id_
+        return solution.slowness(on_gpu), len(id_), id_
 
     first: dict[str, Solution] = {}
     for solution in sorted(solutions, key=place):
@@ -61,7 +61,9 @@ async def measure_again(writer: JournalWriter, judging: Judging, baselines: Mapp
     state = writer.state
     wanted = max(1, state.config.engine.finalists)
     waiting = {
-        one.candidate.id: one for one in ranking(state.solutions.values()) if one.candidate.id not in state.finals
+        one.candidate.id: one
+        for one in ranking(state.solutions.values(), state.device.is_cuda)
+        if one.candidate.id not in state.finals
     }
     beside = {name: source for name, source in baselines.items() if name not in state.baselines}
     judges_failed = False

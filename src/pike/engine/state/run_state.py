@@ -221,7 +221,8 @@ class RunState:
             best = self.best
             if best is None:
                 self.reference_ms = evaluation.timing.reference_ms
-            if best is None or (best.evaluation.speedup or 0.0) < evaluation.timing.speedup:
+            new, on_gpu = self.solutions[candidate.id], self.device.is_cuda
+            if best is None or new.slowness(on_gpu) < best.slowness(on_gpu):
                 self.best_id = candidate.id
 
 

@@ -116,5 +116,5 @@ def _choice(context: Context, space: Space, tried: set[Names]) -> Names | None:
     seed = context.seed.candidate.recipes if context.seed else ()
     seed = seed or (wanted or ())
     if seed:
-        return space.next_to(seed, tried | {seed}, Evidence(space.gain, context.known))
+        return space.next_to(seed, tried | {seed}, Evidence(space.gain, context.known, context.device.is_cuda))
     return space.next_ranked(tried, step.round, step.sample)

@@ -7,6 +7,7 @@ try next (`space`).
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
@@ -53,19 +54,25 @@ class Evidence:
     valid verdict for all.
     """
 
-    def __init__(self, gain: Mapping[str, float], known: Iterable[Solution]) -> None:
+    def __init__(self, gain: Mapping[str, float], known: Iterable[Solution], on_gpu: bool = False) -> None:
         """Learn from verdicts.
 
         Args:
             gain: the expected log speedup of every recipe before anything was judged.
             known: candidates with their verdicts; those that are no compositions are ignored.
+            on_gpu: the speeds of candidates are compared by their own times (`Solution.slowness`).
         """
         judged = [
             (solution.candidate.recipes, solution.evaluation)
             for solution in known
             if solution.candidate.recipes and solution.evaluation.status not in _SAYS_NOTHING
         ]
-        measured = [(names, verdict.speedup) for names, verdict in judged if verdict.speedup]
+        timed = [(names, verdict.timing) for names, verdict in judged if verdict.timing]
+        if on_gpu and timed:
+            original_ms = statistics.median(timing.reference_ms for _, timing in timed)
+            measured = [(names, original_ms / timing.candidate_ms) for names, timing in timed]
+        else:
+            measured = [(names, timing.speedup) for names, timing in timed]
         self._passed = Counter(name for names, _ in measured for name in names)
         self._blamed = Counter(suspects(names, verdict)[0] for names, verdict in judged if not verdict.valid)
         self._gain = {**gain, **_fitted(gain, measured)}
