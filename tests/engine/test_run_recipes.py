@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from pike.core.events import Admitted, Asked, Proposed, Told
 from pike.core.step import Role
 from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest
 from pike.engine.executors import OnStage
+from pike.engine.external import batch
 from pike.reporting import summarise
 
 SOURCE = """
@@ -150,30 +152,38 @@ async def test_valid_recipes_seed_the_library_free_of_queries(run, tmp_path: Pat
     assert (again.best, again.finished) == (result.best, True)
 
 
-async def test_a_run_that_dies_while_it_seeds_keeps_the_seeds_that_it_admitted(tmp_path: Path) -> None:
+class Crash(BaseException):
+    """What ends a process."""
+
+
+def crash(request: EvaluationRequest) -> None:
+    raise Crash
+
+
+async def dead_while_it_seeded(folder: Path, llm: str) -> list[Admitted]:
+    """The seeds that a run admitted before it died."""
     from pike.engine.output import originals
 
-    class Crash(BaseException):
-        pass
-
-    seen = list[str]()
-
-    def crash_at_the_third(request: EvaluationRequest) -> None:
-        seen.append(request.source)
-        if len(seen) == 3:
-            raise Crash
-
-    def admitted(folder: Path) -> list[Admitted]:
-        return [event for event in events(folder) if isinstance(event, Admitted)]
-
-    name = write_script(tmp_path / "s.json", [IDEAS, coa("valid 5ms", "a")])
-    setup = config(name, queries=2, concurrency=1, models={"seed_recipes": True})
-    parts = wiring(load=originals.load, executor=RuledJudge(crash_at_the_third))
+    asked = count(1)
+    dying = RuledJudge(lambda request: crash(request) if next(asked) == 3 else None)
+    setup = config(llm, queries=2, concurrency=1, models={"seed_recipes": True})
     with pytest.raises(Crash):
-        await engine.start(replace(TASK, source=SOURCE), setup, tmp_path / "run", parts)
-    kept = admitted(tmp_path / "run")
-    assert kept
+        await engine.start(replace(TASK, source=SOURCE), setup, folder, wiring(load=originals.load, executor=dying))
+    seeds = admitted(folder)
+    assert seeds
+    return seeds
 
+
+def admitted(folder: Path) -> list[Admitted]:
+    return [event for event in events(folder) if isinstance(event, Admitted)]
+
+
+async def test_a_run_that_died_while_it_seeded_keeps_its_seeds_and_judges_the_others(tmp_path: Path) -> None:
+    from pike.engine.output import originals
+
+    kept = await dead_while_it_seeded(
+        tmp_path / "run", write_script(tmp_path / "s.json", [IDEAS, coa("valid 5ms", "a")])
+    )
     later = list[str]()
     parts = wiring(load=originals.load, executor=RuledJudge(lambda request: later.append(request.source)))
     result = await engine.resume_run(tmp_path / "run", parts)
@@ -182,6 +192,15 @@ async def test_a_run_that_dies_while_it_seeds_keeps_the_seeds_that_it_admitted(t
     assert len({seed.candidate.id for seed in seeds}) == len(seeds)
     first_ask = later.index(next(e.candidate.source for e in events(tmp_path / "run") if isinstance(e, Proposed)))
     assert not {seed.candidate.source for seed in kept} & set(later[:first_ask])
+
+
+async def test_prompts_are_asked_from_the_seeds_that_are_there_without_a_judge(tmp_path: Path) -> None:
+    from pike.engine.output import originals
+
+    kept = await dead_while_it_seeded(tmp_path / "run", "by-hand")
+    parts = wiring(load=originals.load, executor=RuledJudge(crash))
+    questions = await batch.ask_runs(tmp_path / "run", parts)
+    assert questions[""] and admitted(tmp_path / "run") == kept
 
 
 async def test_compositions_share_compilers_caches_and_what_a_model_wrote_does_not(run, tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ async def pack_runs(runs: dict[str, Path], out: Path, wiring: Wiring) -> PackedR
         state = read_state(folder)
         if state.finished:
             continue
-        if state.config.llm.seed_recipes and not state.steps:
+        if state.config.llm.seed_recipes and not state.steps and not state.solutions:
             raise UserError(
                 f"The run in {folder} has not judged its recipes yet: continue it with pike resume {folder}"
             )

@@ -171,7 +171,9 @@ class Phases:
 
     def _to_be_seeded(self) -> bool:
         state = self._state
-        return state.config.llm.seed_recipes and not state.steps and not state.closing
+        # Who asks for prompts waits for them, maybe on a machine without the device: some seeds are enough then.
+        enough = bool(state.solutions) and self._wiring.external is not None
+        return state.config.llm.seed_recipes and not state.steps and not state.closing and not enough
 
     def _search_parts(self, agents: Mapping[Role, Agent]) -> SearchParts:
         pace = self._pace()
