@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from pike.core.agent import Context, Proposal
 from pike.core.device import DeviceFacts
 from pike.core.events import Judged, Proposed, RunStarted, Told
 from pike.core.step import Candidate, Role, Step
-from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest, Status, Timing
+from pike.core.verdict.evaluation import Effort, EvaluateOptions, Evaluation, EvaluationRequest, Status, Timing
 from pike.engine.executors import OnStage
 from pike.engine.state import timetable
 from pike.engine.state.run_state import RunState
@@ -36,7 +37,8 @@ def begun(minutes: float | None, llm: str = "none") -> RunState:
     from pike.core.events import Asked
 
     state, hours = RunState(), None if minutes is None else minutes / 60
-    state.apply(RunStarted(TASK, config(llm, max_hours=hours), DeviceFacts("cpu", "cpu"), "1"))
+    setup = replace(config(llm, max_hours=hours), evaluate=EvaluateOptions(max_timing_seconds=20.0))
+    state.apply(RunStarted(TASK, setup, DeviceFacts("cpu", "cpu"), "1"))
     state.apply(Asked(Step(0, Role.OPTIMISE)))
     return state
 

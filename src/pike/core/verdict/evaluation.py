@@ -135,7 +135,7 @@ class EvaluateOptions:
     max_processes: int = 512
     threads: int = 0
     correctness_seeds: int = 3
-    max_timing_seconds: float = 20.0
+    max_timing_seconds: float = 8.0
     lint: bool = True
 
     @property

@@ -38,9 +38,10 @@ _MOST_CALLS_PER_BLOCK = 10
 _LEAST_NS = 500.0
 _LEAST_BLOCKS = 3
 _BEATEN_BLOCKS = 4
-_SHORT_NS, _SHORT_BLOCKS, _SHORT_TIMES = 300_000, 24, 4.0
-"""A call shorter than this, transfer included, needs so many pairs of blocks, and gets so many
-times `max_seconds` while its interval is wide."""
+_SHORT_NS, _SHORT_BLOCKS, _SHORT_TIMES, _SHORT_SECONDS = 300_000, 24, 4.0, 2.4
+"""A call shorter than this, transfer included, needs so many pairs of blocks. While its interval is
+wide it gets so many times `max_seconds`, but not beyond so many seconds: after 148 s it was still
+wide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,8 @@ class SessionPlan:
         min_calls: timed candidate calls before stopping is allowed.
         target_width: relative width of the 95 % interval at which timing stops.
         max_seconds: when timing of one candidate stops whatever its interval, after three pairs of
-            blocks at least. Each further candidate adds half of it. Short calls get more.
+            blocks at least. Each further candidate adds half of it. Short calls get 2.4 s, where
+            that is more.
         patience_seconds: when it stops although other programs disturbed too many blocks.
         inputs: how many inputs each call releases together.
         least_speedup: timing also stops once the whole interval lies below this speedup.
@@ -205,7 +207,7 @@ class Session:
                 break
         if last < _SHORT_NS:
             self._least_blocks = max(self._plan.min_blocks, _SHORT_BLOCKS)
-            longer = min(_SHORT_TIMES * self._plan.max_seconds, self._plan.patience_seconds)
+            longer = min(_SHORT_TIMES * self._plan.max_seconds, _SHORT_SECONDS, self._plan.patience_seconds)
             self._max_seconds = max(self._plan.max_seconds, longer)
         return max(2, min(_MOST_CALLS_PER_BLOCK, int(self._plan.block_seconds * 1e9 / max(last, 1.0))))
 
