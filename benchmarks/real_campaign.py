@@ -2,8 +2,9 @@
 
 Run `python benchmarks/real_campaign.py [--queries N] [--repeats N] [--presets NAME ...] [--out DIR]`; prints
 the table and one JSON object with every figure. Strategies that are not in the catalogue are left out and named.
-`--instant` takes the verdicts from a hash instead of judges, to try the script. Needs `pike` with its extra `llm`; what
-the model answers is in `benchmarks/campaign/script.toml`.
+`--instant` takes the verdicts from a hash instead of judges, to try the script. `--thorough` profiles candidates, lets
+two models take turns and adds `torch.compile`, so that every figure can be drawn. Needs `pike` with its extra `llm`;
+what the models answer is in `benchmarks/campaign/script.toml`.
 """
 
 import argparse
@@ -26,20 +27,30 @@ HERE = Path(__file__).resolve().parent / "campaign"
 PRESETS = ("recipes", "best-of-n", "pike-b", "pike-o:mut,npar,1isl,eo,sl", "stark", "pike-x")
 
 
-def configuration(chosen: argparse.Namespace, presets: list[str]) -> dict[str, object]:
+def configuration(chosen: argparse.Namespace, presets: list[str], models: list[str]) -> dict[str, object]:
     return {
         "campaign": {
             "tasks": [str(path) for path in sorted((HERE / "tasks").glob("*.py"))],
-            "contenders": presets,
+            "contenders": [*presets, *["compile"] * chosen.thorough],
             "repeats": chosen.repeats,
             "concurrency": 2,
             "query_cuts": [2, 5, 10, 20],
         },
-        "llm": {"coa": f"scripted:{HERE / 'script.toml'}"},
+        "llm": {"coa": models},
+        "prompt": {"profile": chosen.thorough},
         "budget": {"queries": chosen.queries},
         "engine": {"concurrency": 2, "finalists": 1, "judges": chosen.judges},
         "evaluate": {"device": "cpu", "max_timing_seconds": chosen.timing_seconds},
     }
+
+
+def cheap(folder: Path) -> Path:
+    """A second model, which gives the same answers for a quarter of the price."""
+    text = (HERE / "script.toml").read_text().replace("scripted-campaign", "scripted-cheap")
+    text = text.replace('file = "', f'file = "{HERE}/').replace("mtok = 1.0", "mtok = 0.25").replace("= 4.0", "= 1.0")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "cheap.toml").write_text(text)
+    return folder / "cheap.toml"
 
 
 def main() -> None:
@@ -51,13 +62,15 @@ def main() -> None:
     arguments.add_argument("--timing-seconds", type=float, default=3.0)
     arguments.add_argument("--out", type=Path)
     arguments.add_argument("--instant", action="store_true")
+    arguments.add_argument("--thorough", action="store_true")
     chosen = arguments.parse_args()
     known = {preset.name for preset in search.presets()}
     presets = [name for name in chosen.presets if name in known]
     out = chosen.out or Path(tempfile.mkdtemp(prefix="real-campaign-"))
     began = time.perf_counter()
     shared = Shared(InstantExecutor() if chosen.instant else None, observer=_Lines())
-    done = campaign(configuration(chosen, presets), out=out, shared=shared)
+    models = [f"scripted:{path}" for path in (HERE / "script.toml", *([cheap(out.parent)] if chosen.thorough else []))]
+    done = campaign(configuration(chosen, presets, models), out=out, shared=shared)
     show(Terminal(), done.folder, done.figures)
     result = {
         "benchmark": "real_campaign",

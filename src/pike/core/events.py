@@ -127,6 +127,18 @@ class Proposed:
     candidate: Candidate
 
 
+WORKER = "worker "
+"""What the name of a worker begins with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """A worker has a step's candidate from now on: `worker 2 on GPU 1`; it is the pool's name."""
+
+    candidate_id: str
+    worker: str
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
     """A verdict on a candidate."""
@@ -191,6 +203,7 @@ Event = (
     | QueryAnswered
     | QueryFailed
     | Proposed
+    | Assigned
     | Judged
     | Compared
     | Told

@@ -65,9 +65,9 @@ class Live {
     this.say("on", this.view.kind === "run" ? (held ? "Live: a process works on this run." : "No process works on this run.") : "Live.");
   }
   buttons(held) {
-    if (this.view.state === "finished") return null;
-    const act = (verb) => h("button", { type: "button", onclick: () => this.act(verb) }, verb === "stop" ? "Stop" : "Resume");
-    return h("span", { class: "acts" }, held ? act("stop") : act("resume"));
+    if (["finished", "imported"].includes(this.view.state)) return null;
+    const act = (verb, title) => h("button", { type: "button", title, onclick: () => this.act(verb) }, verb[0].toUpperCase() + verb.slice(1));
+    return h("span", { class: "acts" }, held ? [act("pause", "What is in flight is judged first"), " ", act("stop", "Ends at once")] : act("resume", "A process of its own goes on where the journal ends"));
   }
   async act(verb) {
     if (!sessionStorage.getItem("pike-token")) { this.ask(() => this.act(verb)); return; }
