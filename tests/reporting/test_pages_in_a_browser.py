@@ -184,10 +184,11 @@ def test_a_real_run_is_paused_and_resumed_and_stopped(page: Any, url: str, runs:
     page.click("text=Resume")
     page.wait_for_selector(".live >> text=Live: a process works on this run.", timeout=60_000)
     page.wait_for_selector("header >> text=resumed 1×", timeout=60_000)
-    page.wait_for_function(f"document.querySelectorAll('[role=option] .badge').length > {judged + 1}", timeout=60_000)
+    page.locator("[role=option] >> text=valid").nth(judged + 1).wait_for(timeout=60_000)
     page.click("text=Stop")
     page.wait_for_selector(".live >> text=No process works on this run.", timeout=60_000)
-    assert "Continue with" in (runs / "real" / "resume.log").read_text()
+    page.wait_for_selector("button >> text=Resume", timeout=20_000)
+    assert "asking stopped: interrupted" in (runs / "real" / "resume.log").read_text()
 
 
 def test_half_of_the_events_are_on_the_screen_within_a_second_of_their_commit(page: Any, url: str, runs: Path) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 from pike.api.views import FollowedRun
@@ -17,8 +18,8 @@ from pike.core.errors import UserError
 
 LOG = "resume.log"
 """The file in a run's folder that takes what a resumed run prints."""
-_APART_SECONDS = 0.1
-"""Between two signals, which would else be one."""
+_APART_SECONDS = 1.0
+"""How long a process may take to end at the first signal, before the second one."""
 _BEGIN_SECONDS = 20.0
 """How long a resumed run is looked at until its journal goes on."""
 
@@ -54,15 +55,13 @@ class Control:
             pid = run.holder()
             if pid is None or pid == os.getpid():
                 raise UserError("No process of this machine works on this run: there is nothing to stop")
-            while self._interrupted.get(pid, 0) < times:
+            while self._interrupted.get(pid, 0) < times and run.holder() == pid:
                 try:
                     os.kill(pid, signal.SIGINT)
-                except ProcessLookupError:
-                    return  # it ended at the first one
                 except OSError as error:
                     raise UserError(f"Process {pid} cannot be stopped from here: {error.strerror}") from error
                 self._interrupted[pid] = self._interrupted.get(pid, 0) + 1
-                time.sleep(_APART_SECONDS)
+                _wait(lambda: run.holder() != pid, _APART_SECONDS)
 
     def resume(self, run: FollowedRun) -> str:
         """Carry a run on in a process of its own, which outlives this one.
@@ -86,9 +85,7 @@ class Control:
                     stderr=log,
                     start_new_session=True,
                 )
-        patience = time.monotonic() + _BEGIN_SECONDS
-        while run.summary().resumed == before and process.poll() is None and time.monotonic() < patience:
-            time.sleep(_APART_SECONDS)
+        _wait(lambda: run.summary().resumed > before or process.poll() is not None, _BEGIN_SECONDS)
         if process.poll():
             raise UserError((folder / LOG).read_text(errors="replace").rstrip().rpartition("\n")[2])
         return f"Resumed; what it prints goes to {LOG} in its folder."
@@ -98,3 +95,9 @@ class Control:
         with suppress(ProcessLookupError):
             return process is not None and process.poll() is None
         return False
+
+
+def _wait(until: Callable[[], bool], seconds: float) -> None:
+    patience = time.monotonic() + seconds
+    while not until() and time.monotonic() < patience:
+        time.sleep(0.05)
