@@ -145,6 +145,7 @@ def test_the_page_says_which_worker_has_which_candidate(page: Any, url: str, run
             journal.append(Asked(Step(number, Role.OPTIMISE)), Proposed(number, candidate))
         page.goto(f"{url}/run/shared-out")
         page.wait_for_selector("text=2 at the judge", timeout=20_000)
+        assert page.inner_text("h1 .badge") == "running"
         journal.append(Assigned("c1", "worker 2 on GPU 1"))
         page.wait_for_selector("text=1 waiting for a worker, 1 at a worker", timeout=20_000)
         assert page.inner_text("[aria-label=Workers] tbody tr").split("\t")[:3] == ["worker 2 on GPU 1", "c1", "coa"]
@@ -224,8 +225,12 @@ def test_a_wrong_token_stops_nothing_and_asks_again(page: Any, url: str, runs: P
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_contrast_and_labels_pass_axe(browser: Any, runs: Path, url: str, scheme: str) -> None:
     assert AXE is not None
+    with Journal.create(runs / f"axe-{scheme}") as journal:
+        begun = Asked(Step(0, Role.OPTIMISE)), Proposed(0, Candidate("c0", ORIGINAL_SOURCE))
+        journal.append(started_run(), *begun, Assigned("c0", "worker 1 on GPU 0"))
     found = browser.new_page(color_scheme=scheme, bypass_csp=True)
-    for address in ((runs / "whole" / "report.html").as_uri(), f"{url}/", f"{url}/compare?run=whole&run=large"):
+    served = (f"{url}/", f"{url}/compare?run=whole&run=large", f"{url}/run/axe-{scheme}")
+    for address in ((runs / "whole" / "report.html").as_uri(), *served):
         found.goto(address)
         found.wait_for_selector(".card", timeout=20_000)
         found.evaluate(AXE.read_text())

@@ -93,8 +93,7 @@ def islands_of(folder: Path) -> dict[str, int]:
         begun = resume.beginning(tuple(islice(store.read(folder), 1)), folder)
         if begun.imported is not None:
             return begun.imported.islands if len({*begun.imported.islands.values()}) > 1 else {}
-        config = begun.config
-        options = search.options_of(config.strategy)
+        options = search.options_of(begun.config.strategy)
         if not (isinstance(options, SearchOptions) and isinstance(options.library, Islands)):
             return {}
         held = read(folder).population
