@@ -138,7 +138,8 @@ async def run_suite(
     began, wiring = time.monotonic(), wiring or CampaignWiring()
     starts = gpus.starts(config.engine.devices)
     far = remote(config.engine, survey.workers) if wiring.executor is None else None
-    owner = wiring.executor or far or WorkerPool(starts, survey.workers or worker_count(devices=len(starts)))
+    places, size = gpus.entries(config.engine.devices), survey.workers or worker_count(devices=len(starts))
+    owner = wiring.executor or far or WorkerPool(starts, size, places)
     try:
         device = await owner.facts(config.evaluate.device)
         workers = survey.workers or (far.size if far else worker_count(device, len(starts)))
