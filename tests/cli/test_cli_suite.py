@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,20 @@ def test_a_strategy_that_costs_money_asks_first_and_tables_of_the_file_can_be_na
     assert main.run([*command, "--yes"]) == 0
     said = capsys.readouterr().out
     assert "eager" in said and "2.50×" in said and "mine" in said
+
+
+def test_warnings_of_libraries_go_to_a_file(
+    task: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    facts = Judge.facts
+
+    def warning(judge: Judge, device: str) -> object:
+        warnings.warn("weights are not one chunk", stacklevel=1)
+        return facts(judge, device)
+
+    monkeypatch.setattr(Judge, "facts", warning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert main.run(["suite", str(task), "--contenders", "eager", "--out", "kept"]) == 0
+    assert "not one chunk" not in capsys.readouterr().err
+    assert "not one chunk" in Path("kept/warnings.log").read_text()

@@ -11,7 +11,7 @@ from typing import Any
 from pike import tasks
 from pike.api.options import check_settings, read_toml
 from pike.api.targets import new_folder
-from pike.api.waiting import run_to_end
+from pike.api.waiting import kept_warnings, run_to_end
 from pike.core.comparison.campaign import CampaignFile, CampaignPlan
 from pike.core.errors import UserError
 from pike.core.settings.merging import parse_setting
@@ -93,11 +93,13 @@ def campaign(
         if config is not None or out is not None or llm or settings:
             raise UserError("A campaign that is resumed goes on as it began: give its folder and no other option")
         folder = Path(resume).resolve()
-        return Campaign(folder, run_to_end(resume_campaign(folder, wiring)))
+        with kept_warnings(folder):
+            return Campaign(folder, run_to_end(resume_campaign(folder, wiring)))
     plan = make_plan(campaign_file(config, llm=llm, settings=settings))
     stem = Path(config).stem if isinstance(config, str | Path) else "campaign"
     folder = (Path(out) if out is not None else new_folder(stem)).resolve()
-    return Campaign(folder, run_to_end(start_campaign(plan, folder, wiring)))
+    with kept_warnings(folder):
+        return Campaign(folder, run_to_end(start_campaign(plan, folder, wiring)))
 
 
 def watch_campaign(folder: Path, observer: CampaignObserver) -> CampaignFigures:

@@ -12,7 +12,7 @@ from pike.api.campaigns import Shared, campaign_file, plan_usd
 from pike.api.judging import judge_once
 from pike.api.options import ConfigSource, ModelNames, compose_config, given, names_of
 from pike.api.targets import ExampleInputs, Target, task_for_now, words_for
-from pike.api.waiting import run_to_end
+from pike.api.waiting import kept_warnings, run_to_end
 from pike.core.comparison.results import Result
 from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest
 from pike.engine.schedule.contenders import Histories, candidate_of, contenders_named
@@ -77,7 +77,8 @@ def suite(
     survey = replace(survey, contenders=chosen or file.campaign.contenders)
     shared = shared or Shared()
     wiring = CampaignWiring(executor=shared.executor, observer=shared.observer, on_result=on_result)
-    return tables(run_to_end(run_suite(survey, file.run, wiring, go_on)))
+    with kept_warnings(survey.out):
+        return tables(run_to_end(run_suite(survey, file.run, wiring, go_on)))
 
 
 def baseline(

@@ -47,7 +47,7 @@ def watched(
     Warnings of PyTorch and of the model go to the file `warnings.log` in the run's folder. Trackers
     follow the run from its first event on.
     """
-    with _kept_warnings(folder), Followers(folder, track, _say) as followers, contextlib.ExitStack() as stack:
+    with kept_warnings(folder), Followers(folder, track, _say) as followers, contextlib.ExitStack() as stack:
         seen = observer if observer is not None or not progress else stack.enter_context(StatusLine())
         yield _followed(followers, seen) if track else seen
 
@@ -114,7 +114,8 @@ def status(progress: Progress) -> str:
 
 
 @contextmanager
-def _kept_warnings(folder: Path) -> Iterator[None]:
+def kept_warnings(folder: Path) -> Iterator[None]:
+    """A context in which warnings of PyTorch and of models go to `warnings.log` in the folder."""
     kept = io.StringIO()
     handler = logging.StreamHandler(kept)
     handler.setLevel(logging.WARNING)

@@ -5,6 +5,7 @@ Knows exit codes: 0 done, 1 refused or nothing found, 2 the user's input, 3 the 
 """
 
 import json
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -82,6 +83,7 @@ def main() -> None:
     if not sys.warnoptions:
         # Warnings of libraries for their developers; python -W shows them.
         warnings.simplefilter("ignore", FutureWarning)
+        os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     sys.exit(run(sys.argv[1:]))
 
 
