@@ -4,7 +4,7 @@ Knows what is asked of each. Does not know any of them.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pike.core.device import DeviceFacts
 from pike.core.verdict.evaluation import Evaluation, EvaluationRequest
@@ -52,6 +52,16 @@ class Executor(Protocol):
         """
         return None
 
+    async def explore(self, request: EvaluationRequest, device: DeviceFacts) -> str:
+        """What recipes say about the request's task, by its options, on a machine that judges.
+
+        The JSON of `Explored.record`, or empty: this executor explores nothing.
+
+        Raises:
+            InfraError: no worker could find out.
+        """
+        return ""
+
     async def facts(self, device: str) -> DeviceFacts:
         """What the device (`auto`, `cpu`, `cuda` or `cuda:N`) is that candidates run on.
 
@@ -96,3 +106,11 @@ class Worker(Protocol):
 
     def close(self) -> None:
         """End the worker in good order."""
+
+
+@runtime_checkable
+class ExploringWorker(Protocol):
+    """A worker on another machine, where recipes can look at a task too."""
+
+    def explore(self, request: EvaluationRequest, device: DeviceFacts) -> str:
+        """What recipes say, as `Executor.explore`."""

@@ -17,7 +17,7 @@ from pike.core.device import DeviceFacts
 from pike.core.errors import InfraError, UserError
 from pike.core.task import Task
 from pike.core.verdict.evaluation import DEVICE_MEMORY, Evaluation, EvaluationRequest, Status
-from pike.engine.executors.contract import OnStage, Worker
+from pike.engine.executors.contract import ExploringWorker, OnStage, Worker
 
 T = TypeVar("T")
 _Start = Callable[[], Worker]
@@ -196,6 +196,15 @@ class WorkerPool:
                     found = await self._with_worker(lambda worker: worker.preflight(alone), terms)
             self._preflights[terms] = found
         return self._preflights[terms]
+
+    async def explore(self, request: EvaluationRequest, device: DeviceFacts) -> str:
+        """The answer of a worker on another machine."""
+
+        def ask(worker: Worker) -> str:
+            return worker.explore(request, device) if isinstance(worker, ExploringWorker) else ""
+
+        async with self._among_others():
+            return await self._with_worker(ask, _terms(request))
 
     async def facts(self, device: str) -> DeviceFacts:
         """What the device is, as workers see it; this process never touches the device.

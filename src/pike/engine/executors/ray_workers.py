@@ -10,7 +10,8 @@ import queue
 import socket
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from pike.core.errors import InfraError, UserError
 from pike.core.task import Task
 from pike.core.verdict.evaluation import Evaluation, EvaluationRequest
 from pike.engine.executors.contract import OnStage, Worker
+from pike.engine.executors.exploring import ProcessExplorer
 from pike.engine.executors.parcel import IN_PARCEL, Parcel, pack, unpack
 from pike.engine.executors.versions import unlike, versions
 
@@ -31,6 +33,7 @@ JUDGES_PER_GPU = 4
 CPUS_PER_JUDGE = 2
 _KEPT_PARCELS = 16
 _ANSWER_SECONDS = 10.0
+_KIND = "accelerator_type:"
 _Said = tuple[str, Any]
 
 
@@ -78,25 +81,46 @@ class RayWorkers:
     Args:
         address: as for `ray.init`, empty for a cluster that is started here.
         judge: makes the judge on the actor's machine, by default `pike.judge.client.JudgeClient`.
+        kinds: the kind of GPU to be used, as Ray calls it; it need not be named where there is one.
+
+    Raises:
+        UserError: as for `connect`, or the GPUs are of several kinds and none of them is named.
     """
 
-    def __init__(self, address: str = "", judge: Callable[[], Worker] | None = None) -> None:
+    def __init__(self, address: str = "", judge: Callable[[], Worker] | None = None, kinds: Sequence[str] = ()) -> None:
         self._ray, self._judge = connect(address), judge
-        have = self._ray.cluster_resources()
-        self._gpus = int(have.get("GPU", 0))
-        self.size = self._gpus * JUDGES_PER_GPU or max(1, int(have.get("CPU", 1)) // CPUS_PER_JUDGE)
-        self._actor = self._ray.remote(_Judge)
+        have = gpus_by_kind(self._ray.nodes())
+        if len(have) > 1 or kinds:
+            kind = _chosen(have, kinds)
+            have = {kind: have[kind]}
+        self._kind, self._gpus = next(iter(have.items()), ("", 0))
+        cpus = int(self._ray.cluster_resources().get("CPU", 1))
+        self.size = self._gpus * JUDGES_PER_GPU or max(1, cpus // CPUS_PER_JUDGE)
+        self._actor, self._device = self._ray.remote(_Judge), ""
+        self._lock = threading.Lock()
 
     def start(self) -> Worker:
         """A worker on a machine that has room; it waits for one.
 
         Raises:
             InfraError: its machine was lost meanwhile.
-            UserError: its machine has another version of PIKE, torch or Python than this one.
+            UserError: its machine has other versions than this one, or another device than the
+                workers before.
         """
-        share = {"num_gpus": 1 / JUDGES_PER_GPU} if self._gpus else {"num_cpus": CPUS_PER_JUDGE}
+        share: dict[str, Any] = {"num_gpus": 1 / JUDGES_PER_GPU} if self._gpus else {"num_cpus": CPUS_PER_JUDGE}
+        if self._kind:
+            share["accelerator_type"] = self._kind
         worker = RayWorker(self._ray, self._actor.options(**share).remote(self._judge))
-        worker.require_alike(versions())
+        node = worker.require_alike(versions())
+        device = worker.facts("auto").name
+        with self._lock:
+            first = self._device = self._device or device
+        if device != first:
+            worker.kill()
+            raise UserError(
+                f"The Ray node {node} judges on {device} and another one on {first}, and times on them do not "
+                "compare: have nodes of one kind only"
+            )
         return worker
 
 
@@ -107,8 +131,8 @@ class RayWorker:
         self._ray, self._actor = ray, actor
         self._parcels: dict[Task, Any] = {}
 
-    def require_alike(self, here: tuple[tuple[str, str], ...]) -> None:
-        """Compare versions, so that a verdict means the same wherever it was reached.
+    def require_alike(self, here: tuple[tuple[str, str], ...]) -> str:
+        """Compare versions, so that a verdict means the same wherever it was reached; the node's name.
 
         Raises:
             UserError: they differ.
@@ -117,6 +141,7 @@ class RayWorker:
         if differing := unlike(there, here):
             self.kill()
             raise UserError(f"The Ray node {node} has {differing}; install what is here on all nodes")
+        return str(node)
 
     def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
         """The verdict on one candidate."""
@@ -135,6 +160,11 @@ class RayWorker:
         return decode(
             float, self._last("preflight", self._parcel(request.task), encode(replace(request, task=IN_PARCEL)))
         )
+
+    def explore(self, request: EvaluationRequest, device: DeviceFacts) -> str:
+        """What recipes say about the task, on the actor's machine."""
+        asked = encode(replace(request, task=IN_PARCEL)), encode(device)
+        return str(self._last("explore", self._parcel(request.task), *asked))
 
     def facts(self, device: str) -> DeviceFacts:
         """What the device is, on the actor's machine."""
@@ -213,6 +243,11 @@ class _Judge:
     def preflight(self, parcel: Parcel, asked: Any) -> Iterator[_Said]:
         yield _told(lambda: self._judge.preflight(self._here(unpack(parcel, self._folder), asked)))
 
+    def explore(self, parcel: Parcel, asked: Any, device: Any) -> Iterator[_Said]:
+        request = self._here(unpack(parcel, self._folder), asked)
+        facts = decode(DeviceFacts, device)
+        yield _told(lambda: ProcessExplorer().explore(request.task, facts, request.options).text)
+
     def release(self) -> Iterator[_Said]:
         yield _told(self._judge.release)
 
@@ -221,6 +256,30 @@ class _Judge:
 
     def _here(self, task: Task, asked: Any) -> EvaluationRequest:
         return replace(decode(EvaluationRequest, asked), task=task)
+
+
+def gpus_by_kind(nodes: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """How many GPUs of each kind a cluster's living nodes have, as Ray tells kinds apart."""
+    found = Counter[str]()
+    for resources in (node["Resources"] for node in nodes if node["Alive"]):
+        kinds = (name.removeprefix(_KIND) for name in resources if name.startswith(_KIND))
+        found[next(kinds, "")] += int(resources.get("GPU", 0))
+    return dict(+found)
+
+
+def _chosen(have: Mapping[str, int], kinds: Sequence[str]) -> str:
+    """The one kind that is named and there.
+
+    Raises:
+        UserError: there is none.
+    """
+    known = ", ".join(f"{count} {kind or 'unknown'}" for kind, count in sorted(have.items())) or "none"
+    if len(kinds) == 1 and kinds[0] in have:
+        return kinds[0]
+    raise UserError(
+        f"engine.devices: the cluster's GPUs are {known}, and times on unlike ones do not compare: "
+        f"name one kind, for example --devices {next(filter(None, have), 'H100')}"
+    )
 
 
 def _told(ask: Callable[[], Any]) -> _Said:
