@@ -67,10 +67,15 @@ class Clock:
     """Simulated seconds: what the driver worked or waited for, and what was skipped."""
 
     def __init__(self) -> None:
-        self.skipped = 0.0
+        self.skipped, self._worked = 0.0, time.process_time()
+
+    def look(self) -> float:
+        """Once for each round of the loop: asking is slow in a process of many threads."""
+        self._worked = time.process_time()
+        return self._worked
 
     def now(self) -> float:
-        return time.process_time() + self.skipped
+        return self._worked + self.skipped
 
 
 class SimulatedLoop(asyncio.SelectorEventLoop):
@@ -122,17 +127,19 @@ class _Selector(selectors.DefaultSelector):
         self._loop = loop
 
     def select(self, timeout: float | None = None) -> list[Any]:
+        clock = self._loop.clock
+        worked = clock.look()
         if timeout is not None and timeout <= 0:
             return super().select(timeout)
         if self._loop.works_elsewhere:
-            began, worked = time.monotonic(), time.process_time()
-            found = super().select(0.001 if timeout is None else min(timeout, 0.001))
-            waited = time.monotonic() - began - (time.process_time() - worked)
-            self._loop.clock.skipped += max(0.0, waited)
+            began = time.monotonic()
+            found = super().select(0.01 if timeout is None else min(timeout, 0.01))
+            waited = time.monotonic() - began - (clock.look() - worked)
+            clock.skipped += max(0.0, waited)
             return found
         if found := super().select(0):
             return found
-        self._loop.clock.skipped += timeout or 0.0
+        clock.skipped += timeout or 0.0
         return [] if timeout is not None else super().select(0.05)
 
 

@@ -7,6 +7,7 @@ strategy: `search` checks the keys of `strategy` other than `preset`.
 
 import dataclasses
 import difflib
+import functools
 import tomllib
 import typing
 from typing import Any, TypeVar
@@ -53,7 +54,7 @@ def merge(base: T, layer: typing.Mapping[str, Any], where: str = "") -> T:
 
 def _merged_value(base: Any, key: str, value: Any, path: str) -> Any:
     current = getattr(base, key)
-    hint = typing.get_type_hints(type(base))[key]
+    hint = _hints(type(base))[key]
     kinds = tagged_kinds(hint)
     if kinds:
         return _merged_part(current, kinds, value, path)
@@ -67,6 +68,11 @@ def _merged_value(base: Any, key: str, value: Any, path: str) -> Any:
         return decode(hint, value)
     except ValueError as error:
         raise UserError(f"Setting '{path}' cannot be {value!r}: {error}") from error
+
+
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
 
 
 def _merged_part(current: Any, kinds: typing.Mapping[str, type], value: Any, path: str) -> Any:

@@ -107,9 +107,9 @@ class RayWorkers:
             UserError: its machine has other versions than this one, or another device than the
                 workers before.
         """
-        share: dict[str, Any] = {"num_gpus": 1 / JUDGES_PER_GPU} if self._gpus else {"num_cpus": CPUS_PER_JUDGE}
-        if self._kind:
-            share["accelerator_type"] = self._kind
+        share: dict[str, Any] = {"num_cpus": CPUS_PER_JUDGE}
+        if self._gpus:  # Ray would ask for a CPU each, and a judge would wait for ever where there are few
+            share = {"num_gpus": 1 / JUDGES_PER_GPU, "num_cpus": 0, "accelerator_type": self._kind or None}
         worker = RayWorker(self._ray, self._actor.options(**share).remote(self._judge))
         node = worker.require_alike(versions())
         device = worker.facts("auto").name
@@ -157,9 +157,8 @@ class RayWorker:
 
     def preflight(self, request: EvaluationRequest) -> float | None:
         """Milliseconds of the original, once it was seen that a candidate could be judged."""
-        return decode(
-            float, self._last("preflight", self._parcel(request.task), encode(replace(request, task=IN_PARCEL)))
-        )
+        found = self._last("preflight", self._parcel(request.task), encode(replace(request, task=IN_PARCEL)))
+        return None if found is None else float(found)
 
     def explore(self, request: EvaluationRequest, device: DeviceFacts) -> str:
         """What recipes say about the task, on the actor's machine."""
@@ -274,11 +273,12 @@ def _chosen(have: Mapping[str, int], kinds: Sequence[str]) -> str:
         UserError: there is none.
     """
     known = ", ".join(f"{count} {kind or 'unknown'}" for kind, count in sorted(have.items())) or "none"
+    most = max(have, key=have.__getitem__, default="")
     if len(kinds) == 1 and kinds[0] in have:
         return kinds[0]
     raise UserError(
         f"engine.devices: the cluster's GPUs are {known}, and times on unlike ones do not compare: "
-        f"name one kind, for example --devices {next(filter(None, have), 'H100')}"
+        f"name one kind, for example --devices {most or 'H100'}"
     )
 
 
