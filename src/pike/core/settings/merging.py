@@ -54,7 +54,8 @@ def merge(base: T, layer: typing.Mapping[str, Any], where: str = "") -> T:
 
 def _merged_value(base: Any, key: str, value: Any, path: str) -> Any:
     current = getattr(base, key)
-    hint = _hints(type(base))[key]
+    kind: Any = type(base)
+    hint = _hints(kind)[key]
     kinds = tagged_kinds(hint)
     if kinds:
         return _merged_part(current, kinds, value, path)
@@ -71,7 +72,7 @@ def _merged_value(base: Any, key: str, value: Any, path: str) -> Any:
 
 
 @functools.cache
-def _hints(kind: type) -> dict[str, Any]:
+def _hints(kind: Any) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
 
