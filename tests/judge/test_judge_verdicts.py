@@ -252,3 +252,28 @@ def test_a_judge_keeps_no_descriptor_of_a_child_that_is_gone(judge, verdict):
 
     first = [descriptors() for _ in range(2)][-1]  # the spare child has its own from the first one on
     assert [descriptors() for _ in range(3)] == [first] * 3
+
+
+COUNTING = "CALLS = iter(range(1, 1 << 30))\n"
+
+
+@pytest.mark.slow
+def test_a_timed_call_that_hangs_is_refused_long_before_the_limit_of_the_candidate(verdict, rewrite):
+    started = time.monotonic()
+    found = verdict(rewrite("__import__('time').sleep(900 * (next(CALLS) == 8))", top=COUNTING), timeout_seconds=600.0)
+    assert (found.status, "for a call that is timed" in found.reason) == (Status.TIMEOUT, True)
+    assert time.monotonic() - started < 120.0
+
+
+@pytest.mark.slow
+def test_what_compiles_again_once_it_is_sealed_does_not_wait_for_compilers_that_have_ended(monkeypatch, task, rewrite):
+    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "2")
+    again = "next(CALLS) == 8 and AsyncCompile.use_process_pool() and AsyncCompile.process_pool().submit(int).result()"
+    top = "from torch._inductor.async_compile import AsyncCompile\nAsyncCompile.wait_pool_ready()\n" + COUNTING
+    options = EvaluateOptions(timeout_seconds=60.0, max_timing_seconds=0.4, correctness_seeds=2, threads=1)
+    judge = JudgeClient()
+    try:
+        found = judge.evaluate(EvaluationRequest(task, rewrite(again, top=top), options, Effort.SEARCH))
+    finally:
+        judge.close()
+    assert found.status is Status.VALID

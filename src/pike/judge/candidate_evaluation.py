@@ -57,6 +57,8 @@ from pike.judge.timing.reservoir import TimedOutput
 from pike.judge.timing.session import Sides, frozen
 from pike.judge.timing.timing import Stopwatch, TimingPlan, labels_of, plan_for, plan_for_audit
 
+_HUNG_SECONDS = 20.0
+"""With ten times what its last call took, the longest that a timed call may take."""
 _WEIGHTS = {STATE_DICT: Weights.STATE_DICT, FROM_REFERENCE: Weights.FROM_REFERENCE, SEEDED: Weights.SEEDED}
 OUTPUTS_COPIED = "outputs-copied"
 """Label of a candidate that copied its outputs inside the clock, as its memory cannot be read."""
@@ -188,6 +190,8 @@ class CandidateEvaluation:
         with ExitStack() as stages:
             for one in group:
                 stages.enter_context(one._stage(Stage.TIME))
+                # One that hangs would keep the device from all others.
+                one.runner.call_seconds = _HUNG_SECONDS + 10.0 * one.checks.call_seconds
             stages.enter_context(self._lock.exclusive())
             stages.enter_context(cores.keeping(cpus, reference, runners))
             reader = reader_of(self._device)

@@ -48,6 +48,7 @@ class Checks:
         error: the worst error so far.
         labels: findings that refuse nothing.
         first_call_seconds: of the first call, compiling included; None until it returned.
+        call_seconds: of the last call.
         telling: the input distributions on which a wrong answer would show.
     """
 
@@ -65,7 +66,7 @@ class Checks:
         self._tried = 0
         self._clock = clock
         self.first_call_seconds: float | None = None
-        self._call_seconds = 0.0
+        self.call_seconds = 0.0
 
     def before_timing(self, effort: Effort) -> None:
         """Try secret inputs; for finalists also other distributions and shapes."""
@@ -113,9 +114,9 @@ class Checks:
         drawn = [self._prepared.draw(secrets.randbits(63)) for _ in range(2 if pair else 1)]
         staged, began = self._runner.stage(*drawn), self._clock()
         call = self._runner.call(staged, Command.TWICE if pair else Command.RUN)
-        self._call_seconds = self._clock() - began
+        self.call_seconds = self._clock() - began
         if self.first_call_seconds is None:
-            self.first_call_seconds = self._call_seconds
+            self.first_call_seconds = self.call_seconds
         for inputs, snapshot in zip(drawn, self._runner.snapshots(), strict=True):
             self._compare(inputs, self._expected(inputs), self._runner.outputs(snapshot), "")
         if pair and call.hint:
@@ -126,7 +127,7 @@ class Checks:
     def _settle(self) -> None:
         """Try more secret inputs while calls compile, so that none compiles during timing."""
         for _ in range(_MOST_SETTLING):
-            if self._call_seconds <= max(_COMPILING_SECONDS, _COMPILING_TIMES * self._prepared.call_seconds):
+            if self.call_seconds <= max(_COMPILING_SECONDS, _COMPILING_TIMES * self._prepared.call_seconds):
                 return
             self._try_drawn(pair=False)
 

@@ -3,8 +3,10 @@
 Knows every failure of a child and its status. Does not know where the clock stops (`transfer`).
 """
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -27,12 +29,24 @@ class Allowance:
     """The candidate's own time, which runs only while the judge waits for the child."""
 
     def __init__(self, seconds: float) -> None:
-        self.limit_seconds = seconds
+        self.limit_seconds, self.of_what = seconds, ""
         self.left_seconds = seconds
 
     def spend(self, started: float) -> None:
         """Charge the time since `started` (on `time.monotonic`'s clock)."""
         self.left_seconds -= time.monotonic() - started
+
+    @contextmanager
+    def at_most(self, seconds: float, of_what: str) -> Iterator[None]:
+        """A context in which no more than so many of them may be spent."""
+        kept, usual = max(0.0, self.left_seconds - seconds), (self.limit_seconds, self.of_what)
+        if kept:
+            self.left_seconds, self.limit_seconds, self.of_what = seconds, seconds, of_what
+        try:
+            yield
+        finally:
+            self.left_seconds += kept
+            self.limit_seconds, self.of_what = usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +82,13 @@ class Runner:
         """Take charge of a started child.
 
         `yield_device` is called now and then while it works. It may pause the child, and returns
-        for how many seconds it did.
+        for how many seconds it did. No call may take longer than the attribute `call_seconds`.
         """
         self._yield_device = yield_device
         self.child = child
         self.device = device
         self.allowance = allowance
+        self.call_seconds = math.inf
         self._transfer: Transfer | None = None
         self._sealed = False
         self._pid = 0
@@ -175,7 +190,8 @@ class Runner:
         assert self._transfer is not None, "a call before `map`"
         self._look()
         try:
-            wall, up = self._transfer.call(self, packed, command)
+            with self.allowance.at_most(self.call_seconds, " for a call that is timed"):
+                wall, up = self._transfer.call(self, packed, command)
         except Refused as refused:
             if refused.status is Status.BAD_CONTRACT:
                 raise Misfit(refused, self._unpacked(packed)) from refused
@@ -244,8 +260,8 @@ class Runner:
             raise Refused(Status.RESOURCE_LIMIT, reason)
 
     def _too_long(self) -> Refused:
-        limit = self.allowance.limit_seconds
-        return Refused(Status.TIMEOUT, f"the candidate used more than its {limit:g} seconds")
+        limit, of_what = self.allowance.limit_seconds, self.allowance.of_what
+        return Refused(Status.TIMEOUT, f"the candidate used more than its {limit:.3g} seconds{of_what}")
 
     def _death(self, on_broken: Status) -> Refused:
         ending = self.child.ending()
