@@ -1,4 +1,4 @@
-"""Generates docs/results/ and its chart from committed results files and published figures.
+"""Generates docs/results/ and its figures from committed results files, a kept campaign and published figures.
 
 Run `python benchmarks/results_page.py` after files under benchmarks/results have changed. `--check`
 only says whether the pages are up to date (exit code 1 where they are not). A script and not a
@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from pages import drawn
 from pages.chart import chart
 from pages.cold import NO_SEARCHES, ColdSearches, read_cold
 from pages.index_page import index_page, published_page
@@ -28,6 +29,7 @@ BASELINES = ("compile", "compile:reduce-overhead", "compile:max-autotune", "cuda
 needs torch)."""
 COMMAND = "python benchmarks/results_page.py"
 CHARTED = "level3-pike-h100"
+CAMPAIGN = "real_campaign_cpu.tar.xz"
 
 
 def pages(results: Sequence[Result], published: Path, cold: ColdSearches = NO_SEARCHES) -> dict[str, str]:
@@ -39,19 +41,44 @@ def pages(results: Sequence[Result], published: Path, cold: ColdSearches = NO_SE
     }
     known = read_published(published, SUITES)
     found = tables(results, members, BASELINES)
-    context = Context(known, COMMAND, members, cold)
-    made = {
-        "results/index.md": index_page(found, context),
-        "results/published.md": published_page(known, COMMAND),
-    }
     grouped: dict[str, list[ResultsTable]] = {}
     for one in found:
         grouped.setdefault(page_name(one.suite, one.device), []).append(one)
+    figures = {
+        name: drawn.of_table(name, one)
+        for page, group in grouped.items()
+        for one in group
+        for name in [drawn.name_of(page, one)]
+    }
+    context = Context(known, COMMAND, members, cold, figures)
+    compared = [one for page, group in grouped.items() if page == f"{CHARTED}.md" for one in group][:1]
+    beside = [drawn.beside_published(one) for one in compared]
+    made = {
+        "results/index.md": index_page(found, context),
+        "results/published.md": published_page(known, COMMAND, *beside),
+    }
     for name, group in grouped.items():
         made[f"results/{name}"] = suite_page(group, context)
     if f"{CHARTED}.md" in grouped:
         made[f"assets/{CHARTED}.svg"] = chart(grouped[f"{CHARTED}.md"])
+    for one in (*figures.values(), *beside):
+        made |= one.files
     return made
+
+
+def campaign_pages(archive: Path) -> dict[str, str]:
+    """The page of a kept campaign, and its figures."""
+    figures = drawn.of_campaign(archive)
+    return {f"results/{drawn.CAMPAIGN}.md": drawn.campaign_page(figures, COMMAND), **figures.files}
+
+
+def outdated(made: dict[str, str], folder: Path) -> list[str]:
+    """The files below a folder that are missing or not what is made now."""
+    return [
+        name
+        for name, text in made.items()
+        if not (folder / name).is_file() or not drawn.is_same((folder / name).read_text(), text)
+    ]
 
 
 def main() -> None:
@@ -61,12 +88,13 @@ def main() -> None:
     arguments.add_argument("--out", type=Path, default=ROOT / "docs")
     arguments.add_argument("--check", action="store_true")
     given = arguments.parse_args()
-    found = pages(read_results([given.results]), given.published, read_cold(given.results))
-    made = {given.out / name: text for name, text in found.items()}
+    made = pages(read_results([given.results]), given.published, read_cold(given.results))
+    if (archive := given.results / CAMPAIGN).is_file():
+        made |= campaign_pages(archive)
     if given.check:
-        old = [str(path) for path, text in made.items() if not path.exists() or path.read_text() != text]
+        old = outdated(made, given.out)
         sys.exit(f"not up to date: {', '.join(old)}" if old else 0)
-    for path, text in made.items():
+    for path, text in ((given.out / name, text) for name, text in made.items()):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         print(path)

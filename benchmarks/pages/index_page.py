@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pages.cold import COLD
+from pages.drawn import CAMPAIGN, DrawnFigures
 from pages.markdown import GENERATED, plain_ms, table
 from pages.published import OTHER_ARITHMETIC, PublishedFigures, PublishedTimes
 from pages.suite_page import PEER, WINNERS, Context, behind, lead, over_published, page_name, recipes_of
@@ -22,6 +23,10 @@ of the fastest baseline of each task. The brackets say over how many tasks, and 
 baseline is ahead by more than one percent."""
 
 
+_OTHER_TASKS = """Where the means on `{suite}` would lie on other tasks of the same kind, at precision
+`{precision}`:"""
+
+
 def index_page(found: Sequence[ResultsTable], context: Context) -> str:
     """What recipes reach on every suite and device, a line for each precision, with links to the
     pages."""
@@ -30,17 +35,21 @@ def index_page(found: Sequence[ResultsTable], context: Context) -> str:
         parts.append("Nothing has been measured yet.")
     else:
         parts += ["![Clamped geometric means on Level 3-pike](../assets/level3-pike-h100.svg)"]
+        for image in context.images(found[0], "spread"):
+            parts += [_OTHER_TASKS.format(suite=found[0].suite, precision=found[0].precision.value), image]
+        parts += [f"[A real campaign on a CPU]({CAMPAIGN}.md) shows every kind of figure."]
         parts += [_INTRODUCTION.format(peer=PEER), _glance(found, context)]
     parts += [*_best_published(context.published), "[How to read these pages](reading.md) defines every column."]
     return "\n\n".join(parts) + "\n"
 
 
-def published_page(published: PublishedFigures, command: str) -> str:
-    """All published figures: geometric means, and times of single tasks."""
+def published_page(published: PublishedFigures, command: str, drawn: DrawnFigures | None = None) -> str:
+    """All published figures: geometric means, times of single tasks, and a figure of both beside ours."""
     parts = ["# Published figures", GENERATED.format(command=command)]
     rows = [[one.suite, one.contender, figures.times(one.clamped), one.source] for one in published.geomeans]
     parts += ["Geometric means as their authors published them, measured by their own evaluators."]
     parts += [table(["suite", "contender", "clamped", "source"], rows), OTHER_ARITHMETIC]
+    parts += drawn.images() if drawn else ()
     for times in published.times:
         parts += _times(times)
     return "\n\n".join(parts) + "\n"

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pages.cold import COLD, NO_SEARCHES, ColdSearches
+from pages.drawn import DrawnFigures, name_of
 from pages.markdown import GENERATED, plain_ms, safe, table
 from pages.published import OTHER_ARITHMETIC, PublishedFigures, PublishedTimes
 from pike.core import figures
@@ -37,12 +38,18 @@ class Context:
         members: digests of the present texts of all tasks, by id. They show results of earlier
             texts.
         cold: searches from nothing.
+        drawn: figures of each table, by `name_of`.
     """
 
     published: PublishedFigures
     command: str
     members: Mapping[str, str]
     cold: ColdSearches = NO_SEARCHES
+    drawn: Mapping[str, DrawnFigures] = field(default_factory=dict)
+
+    def images(self, found: ResultsTable, only: str = "") -> Iterator[str]:
+        """The figures of a table, or one of them."""
+        return self.drawn.get(name_of(page_name(found.suite, found.device), found), DrawnFigures()).images(only)
 
 
 def page_name(suite: str, device: str) -> str:
@@ -63,7 +70,8 @@ def suite_page(found: Sequence[ResultsTable], context: Context) -> str:
     times = context.published.times_of(found[0].suite)
     parts = [f"# {suite} on {device}", GENERATED.format(command=context.command), *_summary(found, context)]
     for one in found:
-        parts += [f"## Precision {one.precision.value}", _contenders(one), *_notes(one), *_halves(one)]
+        parts += [f"## Precision {one.precision.value}", _contenders(one), *_notes(one), *context.images(one)]
+        parts += _halves(one)
         parts += [_tasks(one, times, context), *_failures(one)]
     parts += ["## Where it was measured", *_places([cell for one in found for cell in one.cells.values()])]
     return "\n\n".join(parts) + "\n"

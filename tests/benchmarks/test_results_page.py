@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import results_page
+from pages import drawn
 from pages.chart import bars_of, chart
 from pages.cold import read_cold
 from pages.index_page import index_page, published_page
@@ -261,9 +262,40 @@ def test_the_chart_shows_who_was_tried_on_nearly_all_tasks() -> None:
 
 def test_the_committed_pages_are_what_the_command_generates() -> None:
     made = results_page.pages(read_results([ROOT / "benchmarks" / "results"]), ROOT / "benchmarks" / "published")
-    old = [name for name, text in made.items() if (ROOT / "docs" / name).read_text() != text]
-    assert not old, "run python benchmarks/results_page.py"
+    assert not results_page.outdated(made, ROOT / "docs"), "run python benchmarks/results_page.py"
+    for page in (name for name in made if name.startswith("results/")):
+        assert "](../assets/" in made[page], "every page of results shows figures"
     assert set(results_page.BASELINES) <= {baseline.name for baseline in BASELINES}
+
+
+def test_the_committed_campaign_is_drawn_whole() -> None:
+    made = results_page.campaign_pages(ROOT / "benchmarks" / "results" / results_page.CAMPAIGN)
+    assert not results_page.outdated(made, ROOT / "docs"), "run python benchmarks/results_page.py"
+    page = made["results/campaign-cpu.md"]
+    assert all(
+        f"/{kind}" in page for kind in ("speedups", "trajectories-minutes", "occupancy", "tree-stark", "roofline")
+    )
+
+
+def test_a_figure_is_out_of_date_with_its_values_whatever_drew_it(tmp_path: Path) -> None:
+    svg = "<svg><!-- Matplotlib v3.10.1 --><path d='M 1 2'/></svg>"
+    made = {"a.svg": svg, "a.csv": "x\n1\n"}
+    assert results_page.outdated(made, tmp_path) == ["a.svg", "a.csv"]
+    (tmp_path / "a.csv").write_text("x\n2\n")
+    (tmp_path / "a.svg").write_text(svg.replace("3.10.1", "3.9").replace("M 1 2", "M 1 3"))
+    assert results_page.outdated(made, tmp_path) == ["a.csv"], "another version of matplotlib draws otherwise"
+    (tmp_path / "a.svg").write_text(svg.replace("M 1 2", "M 1 3"))
+    assert results_page.outdated(made, tmp_path) == ["a.svg", "a.csv"]
+
+
+def test_bars_are_of_contenders_that_were_tried_on_nearly_all_tasks() -> None:
+    (table,) = tables(RESULTS)
+    found = drawn.of_table("here", table)
+    assert [path for _, path in found.shown] == [
+        f"assets/results/here/{kind}.svg" for kind in ("speedups", "spread", "tasks")
+    ]
+    assert "compile:max-autotune" not in found.files["assets/results/here/speedups.csv"]
+    assert "compile:max-autotune" in found.files["assets/results/here/tasks.csv"]
 
 
 def test_the_cold_column_holds_only_searches_from_nothing_of_ten_minutes(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_a_run_is_seen_alike_on_its_own_terminal_and_on_another(folder: Path) ->
     own = Shown(optimize(), folder, **LAST_WAITS)
     own.until(lambda screen: "trajectory" in screen)
     other = Shown([*JUDGED_SLOWLY, "watch", "run"], folder)
-    for shown, doing in ((own, "judged: timing"), (other, "waiting for a judge, or at one")):
+    for shown, doing in ((own, "judged: timing (worker 1)"), (other, "judged (worker 1)")):
         screen = shown.until(lambda screen: "c3 build-error: no such header" in screen and "of 5" in screen)
         assert "c1 wrong-output: off by [bold]0.3" in screen, "what a candidate says is never markup"
         assert "task  searching" in screen and "of $1.00" in screen and "best " in screen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import subprocess
 import sys
@@ -109,7 +110,7 @@ def test_a_real_judge_on_a_node_gives_its_verdict_and_tells_its_stages(cluster: 
     right = MODEL.replace("class Model(", "class ModelNew(")
     found = worker.evaluate(EvaluationRequest(task, right, options), stages.append)
     assert found.status is Status.VALID, found.reason
-    assert stages[:2] == ["parse", "build"]
+    assert stages[:3] == [f"worker on {os.uname().nodename}", "parse", "build"]
     wrong = worker.evaluate(EvaluationRequest(task, right.replace("x.sin()", "x.cos()"), options))
     assert wrong.status is Status.WRONG_OUTPUT
     with pytest.raises(UserError, match="Unknown device 'tpu'"):

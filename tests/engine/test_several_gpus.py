@@ -102,6 +102,23 @@ def test_unlike_devices_are_refused() -> None:
         gpus_of(pool_of(2, (H100, replace(H100, name="A100"))), 1)
 
 
+def test_a_candidate_is_said_to_be_with_a_worker_on_its_gpu() -> None:
+    async def run() -> list[tuple[str, ...]]:
+        start = [lambda number=number: GpuWorker(f"gpu{number}", H100, None, []) for number in range(2)]
+        pool = WorkerPool(start, 4, ("0", "3"))
+        told: list[list[str]] = [[] for _ in range(4)]
+        found = await asyncio.gather(*(pool.evaluate(REQUEST, one.append) for one in told))
+        await pool.aclose()
+        return [(*one, verdict.device) for one, verdict in zip(told, found, strict=True)]
+
+    assert asyncio.run(run()) == [
+        ("waiting", "worker 1 on GPU 0", "gpu0"),
+        ("waiting", "worker 2 on GPU 3", "gpu1"),
+        ("waiting", "worker 3 on GPU 0", "gpu0"),
+        ("waiting", "worker 4 on GPU 3", "gpu1"),
+    ]
+
+
 def test_one_device_means_the_same_one_for_finalists_and_their_original() -> None:
     async def run() -> list[Evaluation]:
         pool = pool_of(4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pike.core.device import DeviceFacts
-from pike.core.events import Asked, Event, Judged, Proposed, Resumed, RunStarted, Stopped, Told
+from pike.core.events import Asked, Assigned, Event, Judged, Proposed, Resumed, RunStarted, Stopped, Told
 from pike.core.settings.config import RunConfig
 from pike.core.step import Candidate, Role, Step
 from pike.core.task import Task, TaskKind
@@ -52,3 +52,13 @@ def test_calls_that_an_interruption_gave_up_are_made_again_by_a_resume(tmp_path:
     assert doing(seen_after(tmp_path, *FIRST_JUDGED)) == {}
     assert doing(seen_after(tmp_path, Resumed("0.1.0"))) == {"c1": "asking"}
     assert doing(seen_after(tmp_path, Proposed(1, Candidate("c1", "x = 2")))) == {"c1": "judged"}
+
+
+def test_the_worker_that_has_a_candidate_is_named_until_its_process_ends(tmp_path: Path) -> None:
+    taken = seen_after(tmp_path, *TWO_ASKED, FIRST_PROPOSED, Assigned("c0", "worker 2 on GPU 1"))
+    assert [(one.name, one.doing, one.worker) for one in taken.active] == [
+        ("c0", "judged", "worker 2 on GPU 1"),
+        ("c1", "asking", ""),
+    ]
+    again = seen_after(tmp_path, Stopped("interrupted"), Resumed("0.1.0"))
+    assert [one.worker for one in again.active if one.name == "c0"] == [""], "another process knows nothing of it"

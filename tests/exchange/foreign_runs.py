@@ -106,6 +106,23 @@ def checkpoint(folder: Path) -> Path:
     return folder
 
 
+def archipelago(folder: Path, count: int = 16) -> Path:
+    """A checkpoint of OpenEvolve whose programs live on two islands; every fourth one is broken."""
+    programs: list[dict[str, Any]] = [{"id": "root", "code": TASK, "metrics": {"runtime": 4.0}, "timestamp": 100.0}]
+    islands: list[list[str]] = [["root"], []]
+    for number in range(1, count):
+        parent = islands[number % 2][-1:] or ["root"]
+        broken = number % 4 == 3
+        metrics = {"combined_score": 0.0, "error": "Eval failed"} if broken else {"runtime": 4.0 / (1 + 0.1 * number)}
+        program = {"id": f"p{number}", "code": candidate("tile " * number), "parent_id": parent[0], "metrics": metrics}
+        programs.append({**program, "iteration_found": number, "timestamp": 100.0 + 30 * number})
+        islands[number % 2] += [] if broken else [f"p{number}"]
+    for one in programs:
+        put(folder / "programs" / f"{one['id']}.json", one)
+    put(folder / "metadata.json", {"islands": islands, "last_iteration": count})
+    return folder
+
+
 def shinka(path: Path) -> Path:
     """A database of ShinkaEvolve with an original, a better program and a wrong one."""
     path.parent.mkdir(parents=True, exist_ok=True)

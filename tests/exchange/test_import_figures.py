@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from foreign_runs import checkpoint, pike_data, shinka
+from foreign_runs import archipelago, checkpoint, pike_data, shinka
 
 from pike.cli import main
 from pike.reporting.figures.registry import KINDS
@@ -53,6 +53,21 @@ def test_every_figure_that_the_data_allow_is_drawn(
     for figure in names:
         assert "<svg" in (tmp_path / "out" / f"{figure}.svg").read_text()
         assert len((tmp_path / "out" / f"{figure}.csv").read_text().splitlines()) > 1, figure
+
+
+def test_islands_of_a_checkpoint_are_in_the_tree_and_in_a_figure_of_their_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = archipelago(tmp_path / "output/checkpoint_16")
+    assert main.run(["import", str(source), "--out", str(tmp_path / "runs")]) == 0
+    capsys.readouterr()
+    [run] = (tmp_path / "runs").iterdir()
+    assert not drawn([run], tmp_path / "out", capsys)["islands-openevolve"]
+    with (tmp_path / "out" / "tree.csv").open() as file:
+        rows = {row["candidate"]: row for row in csv.DictReader(file)}
+    assert [rows[f"c{number}"]["island"] for number in range(4)] == ["1", "0", "", "0"], "what is broken lives nowhere"
+    shown = (tmp_path / "out" / "tree.svg").read_text()
+    assert "island 1" in shown and "island 2" in shown
 
 
 def test_tools_stand_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -277,3 +277,10 @@ def test_what_compiles_again_once_it_is_sealed_does_not_wait_for_compilers_that_
     finally:
         judge.close()
     assert found.status is Status.VALID
+
+
+def test_a_build_error_says_what_the_compiler_said_and_not_how_it_was_called(verdict):
+    message = "Error building extension 'mine': [1/2] nvcc -c mine.cu\\nmine.cu(3): warning\\nptxas fatal   : (C7602) Insufficient registers\\nninja: stopped"
+    found = verdict(f"raise RuntimeError({message!r}.replace('\\\\n', chr(10)))\nclass ModelNew: pass")
+    assert found.status is Status.BUILD_ERROR
+    assert "extension 'mine'" in found.reason and "Insufficient registers" in found.reason

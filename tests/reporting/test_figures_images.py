@@ -1,24 +1,31 @@
-"""Every figure of a simulated campaign looks as it did when a person last looked at it.
+"""Every figure looks as it did when a person last looked at it: of a simulated campaign, of a real one, of imported runs.
 
-`python tests/reporting/test_figures_images.py` draws the references anew; look at them before they are kept.
+`PYTHONPATH=tests/exchange python tests/reporting/test_figures_images.py` draws the references anew; look at them before
+they are kept.
 """
 
 from __future__ import annotations
 
 import sys
+import tarfile
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from foreign_runs import archipelago, pike_data, shinka
 from matplotlib.testing.compare import compare_images
 from PIL import Image
 from simulated_campaign import write_campaign
 
+import pike
+from pike.engine.tools.openevolve import islands_of
 from pike.reporting.figures.choice import DrawingTerms, draw_all, list_all
 from pike.reporting.figures.registry import KINDS
 
 REFERENCES = Path(__file__).parent / "assets" / "figures"
-NAMES = sorted(path.stem for path in REFERENCES.glob("*.png"))
+REAL = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "real_campaign_cpu.tar.xz"
+PICTURES = sorted(path.relative_to(REFERENCES).with_suffix("").as_posix() for path in REFERENCES.rglob("*.png"))
 TOLERANCE = 5.0
 """Root mean square of 255; other versions of fonts move letters by a part of a pixel."""
 LARGEST = 300, 190
@@ -32,37 +39,83 @@ def shrink(path: Path, to: Path, colours: int = 0) -> None:
         (small.quantize(colours, dither=Image.Dither.NONE) if colours else small).save(to, optimize=True)
 
 
-def test_every_kind_can_be_drawn_from_the_simulated_campaign(simulated: Path, drawn: Path) -> None:
-    entries = list_all([simulated], DrawingTerms(published=True))
-    assert {entry.kind for entry in entries} == {kind.name for kind in KINDS}
-    assert [entry.name for entry in entries if entry.missing] == ["similarity-embeddings", "islands"]
-    assert (
-        sorted(path.stem for path in drawn.glob("*.png")) == NAMES == sorted(path.stem for path in drawn.glob("*.csv"))
-    )
+def simulated_campaign(folder: Path) -> list[Path]:
+    return [write_campaign(folder / "campaign")]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_figure_looks_as_it_did(name: str, drawn: Path, tmp_path: Path) -> None:
-    shrink(drawn / f"{name}.png", tmp_path / f"{name}.png")
-    difference = compare_images(str(REFERENCES / f"{name}.png"), str(tmp_path / f"{name}.png"), TOLERANCE)
+def real_campaign(folder: Path) -> list[Path]:
+    with tarfile.open(REAL) as archive:
+        archive.extractall(folder, filter="data")
+    return [folder / "campaign"]
+
+
+def imported_runs(folder: Path) -> list[Path]:
+    """A run of each tool."""
+    sources = [
+        pike_data(folder / "data"),
+        archipelago(folder / "evolved/output/checkpoint_16"),
+        shinka(folder / "x.db"),
+    ]
+    return [run for source in sources for run in pike.import_runs(source, folder / "runs")]
+
+
+SOURCES: dict[str, Callable[[Path], list[Path]]] = {
+    "simulated": simulated_campaign,
+    "real": real_campaign,
+    "imported": imported_runs,
+}
+LACKING = {"simulated": set[str](), "real": set[str](), "imported": {"models", "roofline", "spread", "time"}}
+"""Kinds for which other tools keep nothing, and one run on each task is too little."""
+TERMS = DrawingTerms(published=True, islands=islands_of)
+
+
+def draw(folder: Path, *sources: str) -> Path:
+    """The figures of sources below a folder, each in its own."""
+    for name in sources:
+        (folder / "from" / name).mkdir(parents=True)
+        draw_all(SOURCES[name](folder / "from" / name), folder / name, ["png"], TERMS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pictures(drawn: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = draw(tmp_path_factory.mktemp("pictures"), "real", "imported")
+    (folder / "simulated").symlink_to(drawn)
+    return folder
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_kind_that_the_data_allow_can_be_drawn(source: str, pictures: Path, tmp_path: Path) -> None:
+    entries = list_all(SOURCES[source](tmp_path), TERMS)
+    found = {entry.kind for entry in entries if not entry.missing}
+    assert {kind.name for kind in KINDS} - found == LACKING[source]
+    names = sorted(path.stem for path in (pictures / source).glob("*.png"))
+    assert names == [name.partition("/")[2] for name in PICTURES if name.startswith(f"{source}/")]
+    assert names == sorted(path.stem for path in (pictures / source).glob("*.csv"))
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_figure_looks_as_it_did(name: str, pictures: Path, tmp_path: Path) -> None:
+    shrink(pictures / f"{name}.png", tmp_path / "small.png")
+    difference = compare_images(str(REFERENCES / f"{name}.png"), str(tmp_path / "small.png"), TOLERANCE)
     assert difference is None, difference
 
 
 def test_another_figure_would_not_pass(tmp_path: Path) -> None:
     other = tmp_path / "other.png"
-    with Image.open(REFERENCES / "tree-pike-b.png") as image:
+    with Image.open(REFERENCES / "simulated" / "tree-pike-b.png") as image:
         image.convert("RGB").save(other)
-    assert compare_images(str(REFERENCES / "tree-stark.png"), str(other), TOLERANCE) is not None
+    assert compare_images(str(REFERENCES / "simulated" / "tree-stark.png"), str(other), TOLERANCE) is not None
 
 
 def test_references_are_small() -> None:
-    assert len(NAMES) >= len(KINDS) and all(path.stat().st_size < 15_000 for path in REFERENCES.glob("*.png"))
+    assert len(PICTURES) >= 3 * len(KINDS) and all(path.stat().st_size < 15_000 for path in REFERENCES.rglob("*.png"))
 
 
 if __name__ == "__main__":
-    REFERENCES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        draw_all([write_campaign(Path(scratch) / "c")], Path(scratch) / "out", ["png"], DrawingTerms(published=True))
-        for picture in sorted((Path(scratch) / "out").glob("*.png")):
-            shrink(picture, REFERENCES / picture.name, colours=128)
-            sys.stdout.write(f"{picture.name}\n")
+        for picture in sorted(draw(Path(scratch), *SOURCES).glob("*/*.png")):
+            reference = REFERENCES / picture.parent.name / picture.name
+            reference.parent.mkdir(parents=True, exist_ok=True)
+            shrink(picture, reference, colours=128)
+            sys.stdout.write(f"{picture.parent.name}/{picture.name}\n")

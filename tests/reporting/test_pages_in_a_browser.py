@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,14 +14,35 @@ from statistics import median
 from typing import Any
 
 import pytest
-from report_runs import HOSTILE, LARGE, ORIGINAL_SOURCE, attempt, refused, started_run, valid
+from report_runs import HOSTILE, LARGE, ORIGINAL_SOURCE, TOKEN, attempt, refused, started_run, valid
 
-from pike.core.step import Role, Step
+from pike.core.events import Asked, Assigned, Proposed
+from pike.core.step import Candidate, Role, Step
 from pike.store import Journal
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="the browser is driven by playwright")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 AXE = next((path for path in (Path(os.environ.get("AXE", "/none")),) if path.is_file()), None)
+
+TASK = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x) + 1
+
+
+def get_inputs():
+    return [torch.randn(64, 64)]
+
+
+def get_init_inputs():
+    return []
+"""
+FASTER = (
+    "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x.relu().add_(1)\n"
+)
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on the PATH")
 
@@ -113,6 +137,61 @@ def test_an_event_is_on_the_screen_a_moment_after_its_commit(page: Any, url: str
     page.wait_for_selector("tr:has-text('live') >> text=unfinished", timeout=20_000)
 
 
+def test_the_page_says_which_worker_has_which_candidate(page: Any, url: str, runs: Path) -> None:
+    with Journal.create(runs / "shared-out") as journal:
+        journal.append(started_run())
+        for number in (0, 1):
+            candidate = Candidate(f"c{number}", ORIGINAL_SOURCE)
+            journal.append(Asked(Step(number, Role.OPTIMISE)), Proposed(number, candidate))
+        page.goto(f"{url}/run/shared-out")
+        page.wait_for_selector("text=2 at the judge", timeout=20_000)
+        assert page.inner_text("h1 .badge") == "running"
+        journal.append(Assigned("c1", "worker 2 on GPU 1"))
+        page.wait_for_selector("text=1 waiting for a worker, 1 at a worker", timeout=20_000)
+        assert page.inner_text("[aria-label=Workers] tbody tr").split("\t")[:3] == ["worker 2 on GPU 1", "c1", "coa"]
+
+
+@pytest.mark.slow
+def test_a_real_run_is_paused_and_resumed_and_stopped(page: Any, url: str, runs: Path) -> None:
+    """Three processes of their own: the one that began the run, and one for each resume."""
+    (runs.parent / "task.py").write_text(TASK)
+    answers = [{"text": f"```python\n{FASTER}# {n}\n```", "delay_seconds": 0.4} for n in range(40)]
+    answers = [{**one, "step": step} for step, one in enumerate(answers)]
+    (runs.parent / "script.json").write_text(json.dumps({"answer": answers}))
+    search = [
+        "--llm",
+        f"scripted:{runs.parent / 'script.json'}",
+        "--strategy",
+        "best-of-n",
+        "--query-budget",
+        "40",
+        "--concurrency",
+        "1",
+    ]
+    quick = ["--device", "cpu", "--set", "evaluate.max_timing_seconds=0.2", "--set", "engine.finalists=1", "--yes"]
+    command = [sys.executable, "-m", "pike", "optimize", "task.py", *search, *quick, "--out", str(runs / "real")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    first = subprocess.Popen(command, cwd=runs.parent, env=environment, stderr=subprocess.PIPE, text=True)
+    while not (runs / "real" / "journal.sqlite").is_file():
+        assert first.poll() is None, first.stderr and first.stderr.read()
+        time.sleep(0.1)
+    page.goto(f"{url}/run/real#token={TOKEN}")
+    page.wait_for_selector("[role=option] >> text=valid", timeout=60_000)
+    page.wait_for_selector("[aria-label=Workers] >> text=worker 1", timeout=20_000)
+    page.click("text=Pause")
+    page.wait_for_selector(".live >> text=No process works on this run.", timeout=60_000)
+    assert first.wait(20) == 130
+    judged = page.locator("[role=option] >> text=valid").count()
+    page.click("text=Resume")
+    page.wait_for_selector(".live >> text=Live: a process works on this run.", timeout=60_000)
+    page.wait_for_selector("header >> text=resumed 1×", timeout=60_000)
+    page.locator("[role=option] >> text=valid").nth(judged + 1).wait_for(timeout=60_000)
+    page.click("text=Stop")
+    page.wait_for_selector(".live >> text=No process works on this run.", timeout=60_000)
+    page.wait_for_selector("button >> text=Resume", timeout=20_000)
+    assert "asking stopped: interrupted" in (runs / "real" / "resume.log").read_text()
+
+
 def test_half_of_the_events_are_on_the_screen_within_a_second_of_their_commit(page: Any, url: str, runs: Path) -> None:
     took = []
     with Journal.create(runs / "prompt") as journal:
@@ -146,8 +225,12 @@ def test_a_wrong_token_stops_nothing_and_asks_again(page: Any, url: str, runs: P
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_contrast_and_labels_pass_axe(browser: Any, runs: Path, url: str, scheme: str) -> None:
     assert AXE is not None
+    with Journal.create(runs / f"axe-{scheme}") as journal:
+        begun = Asked(Step(0, Role.OPTIMISE)), Proposed(0, Candidate("c0", ORIGINAL_SOURCE))
+        journal.append(started_run(), *begun, Assigned("c0", "worker 1 on GPU 0"))
     found = browser.new_page(color_scheme=scheme, bypass_csp=True)
-    for address in ((runs / "whole" / "report.html").as_uri(), f"{url}/", f"{url}/compare?run=whole&run=large"):
+    served = (f"{url}/", f"{url}/compare?run=whole&run=large", f"{url}/run/axe-{scheme}")
+    for address in ((runs / "whole" / "report.html").as_uri(), *served):
         found.goto(address)
         found.wait_for_selector(".card", timeout=20_000)
         found.evaluate(AXE.read_text())

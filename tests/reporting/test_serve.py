@@ -73,3 +73,12 @@ def test_watching_does_not_keep_a_writer_waiting(url: str, runs: Path) -> None:
             if len(seen) == 30:
                 break
         assert slowest < 20.0, "a lock of the reader would hold the writer for SQLite's thirty seconds"
+
+
+def test_why_a_resume_could_not_begin_is_told(url: str, runs: Path) -> None:
+    with Journal.create(runs / "lost") as journal:
+        journal.append(started_run())
+    told = httpx.post(f"{url}/api/run/lost/resume", headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60.0)
+    assert (told.status_code, told.text.count("\n")) == (409, 0)
+    assert told.text == (runs / "lost" / "resume.log").read_text().strip()
+    assert "openai:model-a" in told.text

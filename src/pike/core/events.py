@@ -4,7 +4,7 @@ Knows the events and how they become JSON. Does not know files (`store`) or when
 (`engine`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pike.core.codec import decode, encode
@@ -25,11 +25,13 @@ class ImportedFrom:
         tool: the tool's name for people.
         source: the path that was read.
         missing: what the source does not say, one sentence each.
+        islands: where candidates live, by their ids here; empty for a search without islands.
     """
 
     tool: str
     source: str
     missing: tuple[str, ...] = ()
+    islands: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,18 @@ class Proposed:
     candidate: Candidate
 
 
+WORKER = "worker "
+"""What the name of a worker begins with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """A worker has a step's candidate from now on: `worker 2 on GPU 1`; it is the pool's name."""
+
+    candidate_id: str
+    worker: str
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
     """A verdict on a candidate."""
@@ -191,6 +205,7 @@ Event = (
     | QueryAnswered
     | QueryFailed
     | Proposed
+    | Assigned
     | Judged
     | Compared
     | Told

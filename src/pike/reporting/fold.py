@@ -12,6 +12,7 @@ from pike.core.errors import UserError
 from pike.core.events import (
     Admitted,
     Asked,
+    Assigned,
     Compared,
     Event,
     Finished,
@@ -136,12 +137,18 @@ class RunningTotals:
                 self.entries_of[step_id] = (*self.entries_of.get(step_id, ()), entry.seq)
             case Proposed(step_id=step_id):
                 self._waits(step_id, "judge", entry)
+            case Assigned(candidate_id=name, worker=worker) if taken := self.entrants[name].step:
+                self._waits(taken.id, "worker", entry, worker)
+            case Resumed():
+                for step_id in [id for id, one in self.open_steps.items() if one.worker]:
+                    self._waits(step_id, "judge", entry)
             case Told(step_id=step_id):
                 self.open_steps.pop(step_id, None)
 
-    def _waits(self, step_id: int, phase: str, entry: JournalEntry) -> None:
+    def _waits(self, step_id: int, phase: str, entry: JournalEntry, worker: str = "") -> None:
         if step_id in self.open_steps:
-            self.open_steps[step_id] = replace(self.open_steps[step_id], phase=phase, since=entry.at_seconds)
+            known = self.open_steps[step_id]
+            self.open_steps[step_id] = replace(known, phase=phase, since=entry.at_seconds, worker=worker)
 
     def _life(self, event: Event) -> None:
         match event:

@@ -17,7 +17,7 @@ from pike.core.errors import PikeError
 from pike.core.step import ORIGINAL
 from pike.reporting.campaign import summarise_campaign
 from pike.reporting.fold import RunningTotals
-from pike.reporting.summary import RunSummary
+from pike.reporting.summary import RunSummary, State
 from pike.reporting.view import campaign_view, details, index_row, original_details, run_view, texts_of
 from pike.store import holder, read
 from pike.store.campaigns import is_campaign
@@ -65,6 +65,7 @@ class FollowedRun:
             mark = self._totals.last_seq, held
             if mark != self._known:
                 view = run_view(summary)
+                view["state"] = "running" if held and view["state"] == State.UNFINISHED else view["state"]
                 for row in view["rows"]:
                     if self._rows.get(row["id"]) != row:
                         self._rows[row["id"]] = row

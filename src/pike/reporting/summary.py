@@ -46,13 +46,15 @@ class OpenStep:
 
     Attributes:
         step: what was asked.
-        phase: what it waits for: `agent`, `model` or `judge`.
+        phase: what it waits for: `agent`, `model` or `judge`; `worker` once one has its candidate.
         since: Unix seconds from which it waits.
+        worker: which worker has its candidate, on which GPU; empty where none was told.
     """
 
     step: Step
     phase: str
     since: float
+    worker: str = ""
 
 
 @dataclass(frozen=True, slots=True)

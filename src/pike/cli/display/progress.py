@@ -148,7 +148,7 @@ def sparkline(values: Sequence[float]) -> str:
 
 def _at_work(activities: Iterable[Activity]) -> str:
     """How many are with an agent, wait for a judge, or have one."""
-    doing = [one.doing for one in activities]
+    doing = [one.worker or one.doing for one in activities]
     asked = sum(one in ("asking", "planning", "fixing") for one in doing)
     waiting, either = doing.count("waiting"), doing.count("judged")
     known = ((asked, "with agents"), (waiting, "waiting for a judge"), (either, "waiting for a judge, or at one"))
@@ -174,7 +174,10 @@ def _active(activities: Iterable[Activity]) -> Table:
     for activity in rows[:MOST_ACTIVE]:
         fix = f", fix {activity.attempt}" if activity.attempt else ""
         place = "" if activity.role is None else f"round {activity.round}, sample {activity.sample}{fix}"
-        table.add_row(Text(activity.name, style="bold"), place, DOING.get(activity.doing, activity.doing))
+        doing = DOING.get(activity.doing, activity.doing)
+        if activity.worker:
+            doing = f"{'judged' if activity.doing == 'judged' else doing} ({activity.worker})"
+        table.add_row(Text(activity.name, style="bold"), place, doing)
     if len(rows) > MOST_ACTIVE:
         table.add_row("", "", f"and {len(rows) - MOST_ACTIVE} more")
     return table

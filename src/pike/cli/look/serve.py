@@ -58,7 +58,7 @@ def serve(
 ) -> None:
     """Show all runs and campaigns of a folder live in a browser, or judge for other machines.
 
-    Reading is free on this machine. To stop or resume a run takes the token that is printed; on
+    Reading is free on this machine. To pause, stop or resume a run takes the token that is printed; on
     any other address everything does. With --evaluate, submitting is free on this machine too. To
     bring a task takes a token, because its code runs outside of every sandbox.
     """
@@ -80,7 +80,7 @@ def serve(
 
     def started(url: str) -> None:
         terminal.note(Text(f"Serving '{folder}' at {url}/; Ctrl-C ends it."))
-        terminal.note(Text(f"To stop and resume runs, open  {url}/#token={token}", style="bold"))
+        terminal.note(Text(f"To pause, stop and resume runs, open  {url}/#token={token}", style="bold"))
 
     asyncio.run(server.serve_dashboard(folder, host, port, access, started))
 

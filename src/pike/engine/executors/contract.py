@@ -10,8 +10,8 @@ from pike.core.device import DeviceFacts
 from pike.core.verdict.evaluation import Evaluation, EvaluationRequest
 
 OnStage = Callable[[str], None]
-"""Told what is being done to a candidate (`waiting`, then stage names); called in the event loop's
-thread."""
+"""Told what is being done to a candidate; called in the event loop's thread: `waiting`, then the name
+of the worker that took it (`worker 2 on GPU 1`), then stage names."""
 
 
 class JudgedElsewhere(Exception):

@@ -51,7 +51,8 @@ class LocalExecutor(WorkerPool):
 
     def __init__(self, config: EngineConfig, start: Callable[[], Worker] | None = None) -> None:
         starts = [start] if start else gpus.starts(config.devices)
-        super().__init__(starts, judge_count(config, devices=len(starts)))
+        places = () if start else gpus.entries(config.devices)
+        super().__init__(starts, judge_count(config, devices=len(starts)), places)
         self._config, self._devices = config, len(starts)
 
     async def explore(self, request: EvaluationRequest, device: DeviceFacts) -> str:

@@ -10,11 +10,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, cycle
 from typing import TypeVar
 
 from pike.core.device import DeviceFacts
 from pike.core.errors import InfraError, UserError
+from pike.core.events import WORKER
 from pike.core.task import Task
 from pike.core.verdict.evaluation import DEVICE_MEMORY, Evaluation, EvaluationRequest, Status
 from pike.engine.executors.contract import ExploringWorker, OnStage, Worker
@@ -34,9 +35,9 @@ class _Slot:
     `kill` may come from the loop's thread at any moment, also while the worker is being started.
     """
 
-    def __init__(self, start: _Start) -> None:
+    def __init__(self, start: _Start, name: str) -> None:
         self.prepared: _Terms | None = None
-        self.start = start
+        self.start, self.name = start, name
         self._worker: Worker | None = None
         self._killed = threading.Event()
         self._lock = threading.Lock()
@@ -131,13 +132,18 @@ class WorkerPool:
     Args:
         starts: makes one worker, on each of several devices of one model.
         size: how many may work at once, shared out evenly.
+        places: the GPU of each start, empty where it is not known.
     """
 
-    def __init__(self, starts: Sequence[_Start], size: int) -> None:
+    def __init__(self, starts: Sequence[_Start], size: int, places: Sequence[str] = ()) -> None:
         self._starts = starts
         self._size = size = max(size, len(starts))
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="pike-worker")
-        self._idle = [_Slot(starts[number % len(starts)]) for number in range(size)]
+        kinds = cycle(zip(starts, [f" on GPU {one}" * bool(one) for one in places or [""] * len(starts)], strict=True))
+        self._idle = [
+            _Slot(start, f"{WORKER}{number}{on}")
+            for number, (start, on) in zip(range(1, size + 1), kinds, strict=False)
+        ]
         self._busy: set[_Slot] = set()
         self._free = asyncio.Semaphore(size)
         self._gate, self._turn = Gate(), asyncio.Lock()
@@ -152,17 +158,16 @@ class WorkerPool:
 
     async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
         """The verdict; a worker that dies is replaced and the evaluation tried once more."""
-        report = _in_loop(on_stage)
         if on_stage is not None:
             on_stage("waiting")
         async with self._among_others():
-            (found,) = await self._judged([request], report)
+            (found,) = await self._judged([request], on_stage)
         if DEVICE_MEMORY not in found.labels:
             return found
         if on_stage is not None:
             on_stage("waiting")
         async with self._alone():
-            (found,) = await self._judged([replace(request, alone=True)], report)
+            (found,) = await self._judged([replace(request, alone=True)], on_stage)
             return found
 
     async def evaluate_together(
@@ -172,7 +177,7 @@ class WorkerPool:
         if on_stage is not None:
             on_stage("waiting")
         async with self._among_others(len(requests)):
-            found = await self._judged(requests, _in_loop(on_stage))
+            found = await self._judged(requests, on_stage)
         return [
             await self.evaluate(request, on_stage) if DEVICE_MEMORY in one.labels else one
             for request, one in zip(requests, found, strict=True)
@@ -267,28 +272,40 @@ class WorkerPool:
             await asyncio.gather(*(asyncio.to_thread(slot.release) for slot in self._idle))
             yield
 
-    async def _judged(self, requests: Sequence[EvaluationRequest], report: OnStage | None) -> list[Evaluation]:
+    async def _judged(self, requests: Sequence[EvaluationRequest], on_stage: OnStage | None) -> list[Evaluation]:
+        told = [on_stage] if on_stage else []
+        report = _in_loop(told)
+
         def work(worker: Worker) -> list[Evaluation]:
             if len(requests) > 1:
                 return worker.evaluate_together(requests, report)
             return [worker.evaluate(request, report) for request in requests]
 
         reason = ""
-        for _ in range(ATTEMPTS):
-            try:
-                return await self._with_worker(work, _terms(requests[0]))
-            except InfraError as error:
-                reason = str(error)
-            if self._closed:
-                break
+        try:
+            for _ in range(ATTEMPTS):
+                try:
+                    return await self._with_worker(work, _terms(requests[0]), on_stage=on_stage)
+                except InfraError as error:
+                    reason = str(error)
+                if self._closed:
+                    break
+        finally:
+            told.clear()
         return [Evaluation(Status.INFRA_ERROR, f"The judge failed {ATTEMPTS} times: {reason}")] * len(requests)
 
     async def _with_worker(
-        self, job: Callable[[Worker], T], prepared: _Terms | None = None, start: _Start | None = None
+        self,
+        job: Callable[[Worker], T],
+        prepared: _Terms | None = None,
+        start: _Start | None = None,
+        on_stage: OnStage | None = None,
     ) -> T:
         slot = self._take(prepared, start)
         healthy = False
         try:
+            if on_stage is not None:
+                on_stage(slot.name)
             result = await asyncio.get_running_loop().run_in_executor(self._threads, slot.work, job)
             healthy = True
             return result
@@ -297,7 +314,7 @@ class WorkerPool:
             raise
         finally:
             self._busy.discard(slot)
-            self._idle.append(slot if healthy else _Slot(slot.start))
+            self._idle.append(slot if healthy else _Slot(slot.start, slot.name))
             if not healthy:
                 await asyncio.shield(asyncio.to_thread(slot.kill))
 
@@ -319,15 +336,19 @@ def _terms(request: EvaluationRequest) -> _Terms:
     return request.task, request.options.preparation
 
 
-def _in_loop(on_stage: OnStage | None) -> OnStage | None:
-    """`on_stage` made callable from a worker's thread."""
-    if on_stage is None:
+def _in_loop(told: Sequence[OnStage]) -> OnStage | None:
+    """Those who are told, callable from a worker's thread; what comes when they are gone is dropped."""
+    if not told:
         return None
     loop = asyncio.get_running_loop()
+
+    def tell(stage: str) -> None:
+        for on_stage in told:
+            on_stage(stage)
 
     def report(stage: str) -> None:
         # The loop may be closing while a killed worker reports its last stage.
         with suppress(RuntimeError):
-            loop.call_soon_threadsafe(on_stage, stage)
+            loop.call_soon_threadsafe(tell, stage)
 
     return report

@@ -20,6 +20,7 @@ import pike
 from pike.core.codec import decode, encode
 from pike.core.device import DeviceFacts
 from pike.core.errors import InfraError, UserError
+from pike.core.events import WORKER
 from pike.core.task import Task
 from pike.core.verdict.evaluation import Evaluation, EvaluationRequest
 from pike.engine.executors.contract import OnStage, Worker
@@ -229,6 +230,9 @@ class _Judge:
     def evaluate(self, parcel: Parcel, asked: Sequence[Any]) -> Iterator[_Said]:
         task, said = unpack(parcel, self._folder), queue.SimpleQueue[_Said]()
         requests = [self._here(task, one) for one in asked]
+
+        at = f" on GPU {gpu}" if (gpu := os.environ.get("CUDA_VISIBLE_DEVICES")) else ""
+        yield "stage", f"{WORKER}on {os.uname().nodename}{at}"
 
         def judge() -> list[Any]:
             found = self._judge.evaluate_together(requests, lambda stage: said.put(("stage", stage)))

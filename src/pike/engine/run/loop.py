@@ -12,7 +12,7 @@ from typing import Any
 
 from pike.core.agent import Agent, Proposal
 from pike.core.errors import ProviderError
-from pike.core.events import Asked, Event, Judged, Proposed, Stopped, Told
+from pike.core.events import WORKER, Asked, Assigned, Event, Judged, Proposed, Stopped, Told
 from pike.core.step import Candidate, Role, Step, Strategy
 from pike.core.verdict.evaluation import Status
 from pike.engine.executors import JudgedElsewhere
@@ -217,8 +217,14 @@ class Search:
             return
         board = self._parts.writer.board
         board.doing(step, "waiting")
+
+        def show(stage: str) -> None:
+            if stage.startswith(WORKER):
+                self._parts.writer.decide(Assigned(candidate.id, stage))
+            board.doing(step, stage)
+
         try:
-            evaluation = await self._parts.judging.search(candidate, lambda stage: board.doing(step, stage))
+            evaluation = await self._parts.judging.search(candidate, show)
         except JudgedElsewhere:
             self._elsewhere += 1
             return

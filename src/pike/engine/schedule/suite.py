@@ -137,8 +137,10 @@ async def run_suite(
     """
     began, wiring = time.monotonic(), wiring or CampaignWiring()
     far = remote(config.engine, survey.workers) if wiring.executor is None else None
-    starts = gpus.starts(config.engine.devices) if far is None else []
-    owner = wiring.executor or far or WorkerPool(starts, survey.workers or worker_count(devices=len(starts)))
+    here = config.engine.devices if far is None else ()
+    starts, places = gpus.starts(here), gpus.entries(here)
+    size = survey.workers or worker_count(devices=len(starts))
+    owner = wiring.executor or far or WorkerPool(starts, size, places)
     try:
         device = await owner.facts(config.evaluate.device)
         workers = survey.workers or (far.size if far else worker_count(device, len(starts)))

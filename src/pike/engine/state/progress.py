@@ -5,11 +5,22 @@ Knows how a snapshot is computed from the run's state. Does not know how it is s
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pike.core import figures
 from pike.core.accounts import Uncertain
-from pike.core.events import Admitted, Asked, Compared, Event, Judged, QueryFailed, RunStarted, Stopped, Told
+from pike.core.events import (
+    WORKER,
+    Admitted,
+    Asked,
+    Compared,
+    Event,
+    Judged,
+    QueryFailed,
+    RunStarted,
+    Stopped,
+    Told,
+)
 from pike.core.settings.budget import Budget, Spend
 from pike.core.step import Role, Step
 from pike.core.verdict.evaluation import SHARED_DEVICE, Effort, Evaluation, Status
@@ -37,6 +48,7 @@ class Activity:
         doing: `asking`, `planning`, `fixing`, `waiting` (for a judge), or the stage of the
             evaluation (`parse`, `build`, `load`, `correct`, `time`, `recheck`). `judged` where
             another process knows the stage.
+        worker: which worker has it, on which GPU, empty for none or where that is not known.
     """
 
     name: str
@@ -45,6 +57,7 @@ class Activity:
     sample: int
     attempt: int
     doing: str
+    worker: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +140,12 @@ class ProgressBoard:
         self.set(Activity(candidate_id, None, 0, 0, 0, stage))
 
     def set(self, activity: Activity) -> None:
-        """Something is in progress."""
+        """Something is in progress; a worker that took a candidate has it through all stages."""
+        doing, known = activity.doing, self._active.get(activity.name)
+        if doing.startswith(WORKER):
+            activity = replace(activity, doing=JUDGED, worker=doing)
+        elif known and doing not in ("waiting", JUDGED):
+            activity = replace(activity, worker=known.worker)
         self._active[activity.name] = activity
         self._show()
 

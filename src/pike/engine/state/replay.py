@@ -82,7 +82,8 @@ def record_of(folder: Path) -> Recording:
     events: list[Event] = [entry.event for entry in store.read(folder)]
     if not events or not isinstance(events[0], RunStarted):
         raise UserError(f"The run in {folder} has not begun, so there is nothing to replay")
-    reasons = [event.reason for event in events if isinstance(event, Stopped)]
+    stops = [event for event in events if isinstance(event, Stopped)]
+    reasons = [stop.reason for stop in stops if stop.for_good] or [stop.reason for stop in stops]
     return Recording(
         folder=folder,
         started=events[0],

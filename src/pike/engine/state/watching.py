@@ -11,6 +11,7 @@ from pathlib import Path
 from pike import store
 from pike.core.events import (
     Asked,
+    Assigned,
     Finished,
     JournalEntry,
     Proposed,
@@ -98,6 +99,9 @@ class WatchedRun:
                 self._show(step.id)
             case Proposed(step_id=step_id):
                 self._show(step_id)
+            case Assigned(candidate_id=name, worker=worker):
+                step = next(one.step for one in self.state.open_steps() if one.candidate and one.candidate.id == name)
+                self._board.doing(step, worker)
             case Told(step_id=step_id):
                 self._hide(step_id)
             case Resumed():

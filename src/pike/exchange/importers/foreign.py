@@ -57,6 +57,7 @@ class ForeignCandidate:
         prompt: the prompt that it answers, empty where that is unknown.
         answer: the answer that held it.
         at_seconds: when it was judged, Unix seconds, None where that is unknown.
+        island: where it lives, from 0; None where that is unknown.
     """
 
     key: str
@@ -71,6 +72,7 @@ class ForeignCandidate:
     prompt: str = ""
     answer: Answer | None = None
     at_seconds: float | None = None
+    island: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from pike.core.verdict.evaluation import Status
 from pike.exchange.importers.foreign import ForeignCandidate, ForeignRun, ForeignVerdict, number
 
 TOOL = "OpenEvolve"
-ERROR = "error"
+ERROR, METADATA = "error", "metadata.json"
 _MARKERS = ("# EVOLVE-BLOCK-START", "# EVOLVE-BLOCK-END")
 _MISSING = (
     "Programs that had left the population when the checkpoint was written.",
@@ -66,7 +66,7 @@ def without_markers(code: str) -> str:
 
 
 def _checkpoint(source: Path) -> Path | None:
-    if (source / "programs").is_dir() and (source / "metadata.json").is_file():
+    if (source / "programs").is_dir() and (source / METADATA).is_file():
         return source
     found = [*checkpoints_in(source), *checkpoints_in(source / "checkpoints")] if source.is_dir() else []
     return found[-1] if found else None
@@ -86,12 +86,21 @@ def _run(checkpoint: Path) -> ForeignRun:
         origin=ImportedFrom(TOOL, str(checkpoint.resolve()), _MISSING),
         strategy=str(origin.get("strategy") or "openevolve"),
         original=verdict_of(roots[0].get("metrics")),
-        candidates=tuple(_candidates(programs, roots[0])),
+        candidates=tuple(_candidates(programs, roots[0], _islands(checkpoint / METADATA))),
         model=next((str(one["metadata"]["author"]) for one in programs if _author(one)), ""),
     )
 
 
-def _candidates(programs: list[dict[str, Any]], root: dict[str, Any]) -> Iterator[ForeignCandidate]:
+def _islands(path: Path) -> dict[str, int]:
+    """The island of each program; a copy that migrated is a program of its own."""
+    metadata = load_json(path) if path.is_file() else None
+    islands = metadata.get("islands") if isinstance(metadata, dict) else None
+    return {str(name): number for number, names in enumerate(islands or ()) for name in names}
+
+
+def _candidates(
+    programs: list[dict[str, Any]], root: dict[str, Any], islands: dict[str, int]
+) -> Iterator[ForeignCandidate]:
     """All programs but the original and the copies that migration made."""
     names = _names({str(one["id"]): one for one in programs}, root)
     for one in programs:
@@ -110,6 +119,7 @@ def _candidates(programs: list[dict[str, Any]], root: dict[str, Any]) -> Iterato
             prompt=prompt,
             answer=answer,
             at_seconds=number(one.get("timestamp")) or None,
+            island=islands.get(key),
         )
 
 

@@ -90,6 +90,7 @@ def _candidates(rows: list[dict[str, Any]], root: dict[str, Any]) -> Iterator[Fo
             note=f"{row['id']}: {title.strip(': ').partition(chr(10))[0]}".rstrip(": "),
             answer=None if usd is None else Answer("", model=str(metadata.get("model_name") or ""), usd=usd),
             at_seconds=number(row["timestamp"]),
+            island=row.get("island_idx"),
         )
 
 

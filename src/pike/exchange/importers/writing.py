@@ -7,6 +7,7 @@ import math
 import shutil
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pike
@@ -88,7 +89,9 @@ def _beginning(run: ForeignRun) -> RunStarted:
         evaluate=EvaluateOptions(tolerance=run.tolerance),
     )
     device = DeviceFacts(UNKNOWN, UNKNOWN)
-    return RunStarted(run.task, config, device, pike.__version__, run.original.ms, imported=run.origin)
+    islands = {f"c{n}": one.island for n, one in enumerate(run.candidates, bool(run.ideas)) if one.island is not None}
+    origin = replace(run.origin, islands=islands)
+    return RunStarted(run.task, config, device, pike.__version__, run.original.ms, imported=origin)
 
 
 def _ideas(run: ForeignRun) -> tuple[Event, ...]:

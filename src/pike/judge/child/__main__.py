@@ -8,6 +8,7 @@ number or a path, WRITABLE a list of folders (empty for all). Failures are expla
 import contextlib
 import ctypes
 import os
+import re
 import resource
 import signal
 import socket
@@ -23,6 +24,7 @@ from pike.judge.child.stub import Stub
 from pike.judge.child.wire import ChildMessage, ChildReply, Command, WireClosed, receive_down, send_up
 
 _MOST_LINES = 120
+_DIAGNOSTIC = re.compile(r"\b(error|fatal)\b[^:]*:", re.IGNORECASE)
 _OUT_OF_MEMORY_WORDS = ("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc")
 
 
@@ -113,7 +115,9 @@ def _explain(error: BaseException) -> None:
     if len(lines) > _MOST_LINES:
         lines = [*lines[: _MOST_LINES // 2], f"[... {len(lines) - _MOST_LINES} lines ...]", *lines[-_MOST_LINES // 2 :]]
     words = str(error).strip().splitlines() or [""]
-    sys.stderr.write("\n".join(lines) + f"\n{type(error).__name__}: {words[0]}\n")
+    # A compiler's message stands behind the command that was run.
+    said = next((f"{words[0][:60]} ... {word.strip()}" for word in words[1:] if _DIAGNOSTIC.search(word)), words[0])
+    sys.stderr.write("\n".join(lines) + f"\n{type(error).__name__}: {said}\n")
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

@@ -62,19 +62,25 @@ class Live {
     else this.page.update(this.view);
     const held = this.view.held;
     this.controls = this.view.kind === "run" ? this.buttons(held) : null;
-    this.say("on", this.view.kind === "run" ? (held ? "Live: a process works on this run." : "No process works on this run.") : "Live.");
+    if (held !== this.held) this.told = "";
+    this.held = held;
+    this.status();
   }
+  status() { this.say("on", this.view.kind === "run" ? (this.held ? "Live: a process works on this run." : "No process works on this run.") : "Live.", this.told ? ` ${this.told}` : ""); }
   buttons(held) {
-    if (this.view.state === "finished") return null;
-    const act = (verb) => h("button", { type: "button", onclick: () => this.act(verb) }, verb === "stop" ? "Stop" : "Resume");
-    return h("span", { class: "acts" }, held ? act("stop") : act("resume"));
+    if (["finished", "imported"].includes(this.view.state)) return null;
+    const act = (verb, title) => h("button", { type: "button", title, onclick: () => this.act(verb) }, verb[0].toUpperCase() + verb.slice(1));
+    return h("span", { class: "acts" }, held ? [act("pause", "What is in flight is judged first"), " ", act("stop", "Ends at once")] : act("resume", "A process of its own goes on where the journal ends"));
   }
   async act(verb) {
     if (!sessionStorage.getItem("pike-token")) { this.ask(() => this.act(verb)); return; }
     try {
       const answer = await fetch(`${this.data.api}/${verb}`, { method: "POST", headers: this.headers() });
       if (answer.status === 401) { sessionStorage.removeItem("pike-token"); this.ask(() => this.act(verb)); return; }
-      this.say(answer.ok ? "on" : "lost", await answer.text());
+      const told = await answer.text();
+      if (!answer.ok) { this.say("lost", told); return; }
+      this.told = told;
+      this.status();
     } catch { this.say("lost", "The server does not answer."); }
   }
   ask(then) {

@@ -180,9 +180,11 @@ function hero(one, select) {
 const tiles = (facts) => [h("dl", { class: "tiles" }, facts.map(([figure, words]) => h("div", { class: "tile" }, h("dt", {}, words), h("dd", {}, figure))))];
 function inFlight(flight, slots) {
   const waits = (phase) => flight.filter((one) => one.phase === phase).length;
-  const words = { agent: "being written", model: "at a model", judge: "at the judge" };
+  const words = { agent: "being written", model: "at a model", judge: flight.some((one) => one.worker) ? "waiting for a worker" : "at the judge", worker: "at a worker" };
+  const taken = flight.filter((one) => one.worker);
   return [card("In flight", h("p", {}, `${flight.length} of ${count(slots, "place")} taken: ${Object.entries(words).filter(([phase]) => waits(phase)).map(([phase, said]) => `${waits(phase)} ${said}`).join(", ")}.`),
-    h("div", { class: "slots", role: "img", "aria-label": `${flight.length} of ${slots} places taken` }, Array.from({ length: Math.min(Math.max(slots, flight.length), 200) }, (_, i) => h("span", { class: flight[i] ? `slot-${flight[i].phase}` : "", title: flight[i] ? `step ${flight[i].step}, ${flight[i].role}: ${words[flight[i].phase]} since ${new Date(flight[i].since * 1000).toLocaleTimeString()}` : null }))))];
+    h("div", { class: "slots", role: "img", "aria-label": `${flight.length} of ${slots} places taken` }, Array.from({ length: Math.min(Math.max(slots, flight.length), 200) }, (_, i) => h("span", { class: flight[i] ? `slot-${flight[i].phase}` : "", title: flight[i] ? `step ${flight[i].step}, ${flight[i].role}: ${flight[i].worker || words[flight[i].phase]} since ${new Date(flight[i].since * 1000).toLocaleTimeString()}` : null }))),
+    taken.length > 0 && table("Workers", ["worker", "candidate", "role", "since"], taken.map((one) => [one.worker, h("b", {}, `c${one.step}`), one.role, new Date(one.since * 1000).toLocaleTimeString()])))];
 }
 function setup(one) {
   return [card("How it was run", h("p", {}, one.versions), h("p", { class: "soft" }, `Device: ${one.device}. `, one.sandbox && `Sandbox: ${one.sandbox}. `, `PIKE ${one.pike}.`), folded("The resolved configuration", text(one.config, "Configuration"))),

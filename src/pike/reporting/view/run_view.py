@@ -236,7 +236,8 @@ def _unanswered(summary: RunSummary) -> str:
 
 
 def _open(one: Any) -> dict[str, Any]:
-    return {"step": one.step.id, "role": one.step.role.value, "phase": one.phase, "since": one.since}
+    role = one.step.role.value
+    return {"step": one.step.id, "role": role, "phase": one.phase, "since": one.since, "worker": one.worker}
 
 
 def _shares(summary: RunSummary) -> list[list[Any]]:

@@ -24,7 +24,7 @@ class DashboardAccess:
     """Who may do what.
 
     Attributes:
-        token: what a caller shows to stop or resume a run.
+        token: what a caller shows to pause, stop or resume a run.
         hosts: the names and addresses under which the server answers.
         look_freely: whether reading needs no token; only where nobody else can connect.
     """

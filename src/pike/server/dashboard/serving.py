@@ -85,6 +85,7 @@ class Pages:
             ("/api/campaign/{name:path}/events", self.campaign_events, "GET"),
             ("/api/run/{name:path}/events", self.run_events, "GET"),
             ("/api/run/{name:path}/details", self.details, "GET"),
+            ("/api/run/{name:path}/pause", self.act, "POST"),
             ("/api/run/{name:path}/stop", self.act, "POST"),
             ("/api/run/{name:path}/resume", self.act, "POST"),
         ]
@@ -131,7 +132,7 @@ class Pages:
         return _missing(name) if found is None else _text(as_json(found), 200, "application/json")
 
     async def act(self, request: Request) -> Response:
-        """Stop or resume a run."""
+        """Pause, stop or resume a run."""
         run, verb = await self._run(request), request.url.path.rpartition("/")[2]
         if run is None:
             return _missing(request.path_params["name"])

@@ -85,12 +85,15 @@ def read(folder: Path) -> History:
 def islands_of(folder: Path) -> dict[str, int]:
     """The island of each candidate; empty for a search with one island or none.
 
-    Empty too where this version decides otherwise than the one that began the run, or where the
-    extra `openevolve` is missing: only a search that is repeated tells its islands.
+    An imported run says them itself. Of others only a search that is repeated tells its islands.
+    So empty too where this version decides otherwise than the one that began the run, or where the
+    extra `openevolve` is missing.
     """
     try:
-        config = resume.beginning(tuple(islice(store.read(folder), 1)), folder).config
-        options = search.options_of(config.strategy)
+        begun = resume.beginning(tuple(islice(store.read(folder), 1)), folder)
+        if begun.imported is not None:
+            return begun.imported.islands if len({*begun.imported.islands.values()}) > 1 else {}
+        options = search.options_of(begun.config.strategy)
         if not (isinstance(options, SearchOptions) and isinstance(options.library, Islands)):
             return {}
         held = read(folder).population

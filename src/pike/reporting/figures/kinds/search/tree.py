@@ -126,6 +126,12 @@ def _nodes(axes: Axes, sheet: Sheet, places: dict[str, tuple[float, float]]) -> 
                 markersize=4 if valid else 3, linestyle="", zorder=2 if valid else 1, alpha=0.9 if valid else 0.6,
                 markeredgewidth=0 if valid else 0.7, label=_ROLES.get(role, role) if valid else None,
             )  # fmt: skip
+    for name, style in look.styles(sorted(sheet.names("island"), key=int)).items():
+        rings = [places[str(row["candidate"])] for row in sheet.where(island=int(name))]
+        axes.plot(
+            *zip(*rings, strict=True), "o", color="none", markeredgecolor=style["color"], markersize=8,
+            label=f"island {int(name) + 1}",
+        )  # fmt: skip
     axes.plot([], [], color="black", linewidth=1.4, label="path to the best")
 
 
@@ -142,7 +148,9 @@ def _islands(chosen: dict[str, tuple[DrawnCell, SearchRecord]]) -> list[Drawing 
             title = f"Best of each island: {name} on {look.short(cell.task)}, repeat {cell.repeat + 1}"
             values = sheet("place candidate island speedup best", rows)
             found.append(Drawing(f"islands-{_slug(name)}", title, values, _draw_islands))
-    return found or [Lack("islands", "no search of PIKE, which can be repeated, has several islands")]
+    return found or [
+        Lack("islands", "no search has several islands, as far as it can be repeated or was imported with them")
+    ]
 
 
 def _draw_islands(figure: Figure, sheet: Sheet) -> None:
