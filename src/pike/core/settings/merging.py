@@ -17,6 +17,7 @@ from pike.core.errors import UserError
 from pike.core.settings.config import StrategyConfig
 
 T = TypeVar("T")
+_hints: typing.Callable[[Any], dict[str, Any]] = functools.cache(typing.get_type_hints)
 
 
 def nearest(name: str, known: typing.Iterable[str]) -> str:
@@ -54,8 +55,7 @@ def merge(base: T, layer: typing.Mapping[str, Any], where: str = "") -> T:
 
 def _merged_value(base: Any, key: str, value: Any, path: str) -> Any:
     current = getattr(base, key)
-    kind: Any = type(base)
-    hint = _hints(kind)[key]
+    hint = _hints(type(base))[key]
     kinds = tagged_kinds(hint)
     if kinds:
         return _merged_part(current, kinds, value, path)
@@ -69,11 +69,6 @@ def _merged_value(base: Any, key: str, value: Any, path: str) -> Any:
         return decode(hint, value)
     except ValueError as error:
         raise UserError(f"Setting '{path}' cannot be {value!r}: {error}") from error
-
-
-@functools.cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
 
 
 def _merged_part(current: Any, kinds: typing.Mapping[str, type], value: Any, path: str) -> Any:

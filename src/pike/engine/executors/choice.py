@@ -5,14 +5,14 @@ Knows the names. Does not know how any of them works.
 
 from pike.core.errors import UserError
 from pike.core.settings.config import EngineConfig
-from pike.engine.executors import gpus, ray_workers
+from pike.engine.executors import gpus
 from pike.engine.executors.contract import Executor
 from pike.engine.executors.exploring import Explorer, ExplorerThere, ProcessExplorer
 from pike.engine.executors.local import LocalExecutor
 from pike.engine.executors.pool import WorkerPool
+from pike.engine.executors.ray_workers import RAY, RayWorkers
 from pike.engine.executors.service.workers import ServiceWorkers
 
-LOCAL = "local"
 _SERVICES = ("http", "https")
 
 
@@ -27,7 +27,7 @@ def executor_of(config: EngineConfig) -> WorkerPool:
 
 def explorer_of(executor: Executor, config: EngineConfig) -> Explorer:
     """What explores models on the machine where the executor's judges are; called in its loop."""
-    return ProcessExplorer(gpus.entries(config.devices)) if config.executor == LOCAL else ExplorerThere(executor)
+    return ProcessExplorer(gpus.entries(config.devices)) if config.executor == "local" else ExplorerThere(executor)
 
 
 def remote(config: EngineConfig, size: int = 0) -> WorkerPool | None:
@@ -37,15 +37,13 @@ def remote(config: EngineConfig, size: int = 0) -> WorkerPool | None:
         UserError: there is no such executor, or nothing answers there.
     """
     name, _, address = config.executor.partition(":")
-    if config.executor == LOCAL:
+    if config.executor == "local":
         return None
-    if name not in (ray_workers.NAME, *_SERVICES):
+    if name not in (RAY, *_SERVICES):
         known = "local, ray, ray:ADDRESS or http://HOST:PORT"
         raise UserError(f"engine.executor: there is no executor '{config.executor}'; use {known}")
     if config.devices and name in _SERVICES:
         raise UserError("engine.devices: an evaluation service shares GPUs out itself; leave --devices out")
-    workers: ray_workers.RayWorkers | ServiceWorkers
-    workers = (
-        ServiceWorkers(config.executor) if name in _SERVICES else ray_workers.RayWorkers(address, kinds=config.devices)
-    )
+    workers: RayWorkers | ServiceWorkers
+    workers = ServiceWorkers(config.executor) if name in _SERVICES else RayWorkers(address, kinds=config.devices)
     return WorkerPool([workers.start], size or config.judges or workers.size)

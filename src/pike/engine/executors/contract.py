@@ -4,7 +4,7 @@ Knows what is asked of each. Does not know any of them.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from pike.core.device import DeviceFacts
 from pike.core.verdict.evaluation import Evaluation, EvaluationRequest
@@ -108,7 +108,6 @@ class Worker(Protocol):
         """End the worker in good order."""
 
 
-@runtime_checkable
 class ExploringWorker(Protocol):
     """A worker on another machine, where recipes can look at a task too."""
 

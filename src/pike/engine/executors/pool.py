@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from itertools import chain, cycle
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from pike.core.device import DeviceFacts
 from pike.core.errors import InfraError, UserError
@@ -203,13 +203,9 @@ class WorkerPool:
         return self._preflights[terms]
 
     async def explore(self, request: EvaluationRequest, device: DeviceFacts) -> str:
-        """The answer of a worker on another machine."""
-
-        def ask(worker: Worker) -> str:
-            return worker.explore(request, device) if isinstance(worker, ExploringWorker) else ""
-
+        """The answer of a worker, which must be one on another machine."""
         async with self._among_others():
-            return await self._with_worker(ask, _terms(request))
+            return await self._with_worker(lambda worker: cast(ExploringWorker, worker).explore(request, device))
 
     async def facts(self, device: str) -> DeviceFacts:
         """What the device is, as workers see it; this process never touches the device.

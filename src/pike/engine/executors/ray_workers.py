@@ -28,7 +28,7 @@ from pike.engine.executors.exploring import ProcessExplorer
 from pike.engine.executors.parcel import IN_PARCEL, Parcel, pack, unpack
 from pike.engine.executors.versions import unlike, versions
 
-NAME = "ray"
+RAY = "ray"
 JUDGES_PER_GPU = 4
 """They build side by side; the lock of the device lets one time at once."""
 CPUS_PER_JUDGE = 2
@@ -45,7 +45,7 @@ def connect(address: str) -> Any:
         UserError: Ray is not installed, or no cluster answers.
     """
     try:
-        ray = importlib.import_module(NAME)
+        ray = importlib.import_module(RAY)
     except ImportError as error:
         raise UserError("The executor ray needs the package ray: pip install 'pike-torch[ray]'") from error
     if not ray.is_initialized():
@@ -91,14 +91,11 @@ class RayWorkers:
     def __init__(self, address: str = "", judge: Callable[[], Worker] | None = None, kinds: Sequence[str] = ()) -> None:
         self._ray, self._judge = connect(address), judge
         have = gpus_by_kind(self._ray.nodes())
-        if len(have) > 1 or kinds:
-            kind = _chosen(have, kinds)
-            have = {kind: have[kind]}
-        self._kind, self._gpus = next(iter(have.items()), ("", 0))
+        self._kind = _chosen(have, kinds)
+        self._gpus = have[self._kind]
         cpus = int(self._ray.cluster_resources().get("CPU", 1))
         self.size = self._gpus * JUDGES_PER_GPU or max(1, cpus // CPUS_PER_JUDGE)
-        self._actor, self._device = self._ray.remote(_Judge), ""
-        self._lock = threading.Lock()
+        self._actor, self._known = self._ray.remote(_Judge), dict[str, str]()
 
     def start(self) -> Worker:
         """A worker on a machine that has room; it waits for one.
@@ -114,9 +111,7 @@ class RayWorkers:
         worker = RayWorker(self._ray, self._actor.options(**share).remote(self._judge))
         node = worker.require_alike(versions())
         device = worker.facts("auto").name
-        with self._lock:
-            first = self._device = self._device or device
-        if device != first:
+        if (first := self._known.setdefault("device", device)) != device:
             worker.kill()
             raise UserError(
                 f"The Ray node {node} judges on {device} and another one on {first}, and times on them do not "
@@ -261,25 +256,25 @@ class _Judge:
         return replace(decode(EvaluationRequest, asked), task=task)
 
 
-def gpus_by_kind(nodes: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def gpus_by_kind(nodes: Sequence[Mapping[str, Any]]) -> Counter[str]:
     """How many GPUs of each kind a cluster's living nodes have, as Ray tells kinds apart."""
     found = Counter[str]()
     for resources in (node["Resources"] for node in nodes if node["Alive"]):
         kinds = (name.removeprefix(_KIND) for name in resources if name.startswith(_KIND))
         found[next(kinds, "")] += int(resources.get("GPU", 0))
-    return dict(+found)
+    return +found
 
 
 def _chosen(have: Mapping[str, int], kinds: Sequence[str]) -> str:
-    """The one kind that is named and there.
+    """The kind that is named, or the only one; empty without GPUs.
 
     Raises:
-        UserError: there is none.
+        UserError: it is not there, or there are several.
     """
+    if len(kinds or have) <= 1 and set(kinds) <= set(have):
+        return next(iter(kinds or have), "")
     known = ", ".join(f"{count} {kind or 'unknown'}" for kind, count in sorted(have.items())) or "none"
     most = max(have, key=have.__getitem__, default="")
-    if len(kinds) == 1 and kinds[0] in have:
-        return kinds[0]
     raise UserError(
         f"engine.devices: the cluster's GPUs are {known}, and times on unlike ones do not compare: "
         f"name one kind, for example --devices {most or 'H100'}"

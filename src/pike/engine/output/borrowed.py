@@ -34,12 +34,10 @@ class BorrowedLines:
 
         The original's lines and those that recipes wrote tell nothing: every run has them.
         """
-        if not verdict.valid or candidate.recipes:
-            return verdict
         mine = set(_telling(candidate.source)) - set(_telling(self._original))
         for known in self._solutions.values():
             mine -= set(_telling(known.candidate.source)) if known.candidate.recipes else set()
-        if len(mine) < _LEAST_LINES:
+        if not verdict.valid or candidate.recipes or len(mine) < _LEAST_LINES:
             return verdict
         for name, theirs in self._others():
             if len(mine & theirs) >= _LARGELY * len(mine):
