@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ JUDGES_PER_GPU = 4
 """They build side by side; the lock of the device lets one time at once."""
 CPUS_PER_JUDGE = 2
 _KEPT_PARCELS = 16
+_STARTS = 3
 _ANSWER_SECONDS = 10.0
 _KIND = "accelerator_type:"
 _Said = tuple[str, Any]
@@ -100,11 +102,19 @@ class RayWorkers:
     def start(self) -> Worker:
         """A worker on a machine that has room; it waits for one.
 
+        Ray notices the loss of a machine late, so one that is lost at once is replaced here.
+
         Raises:
             InfraError: its machine was lost meanwhile.
             UserError: its machine has other versions than this one, or another device than the
                 workers before.
         """
+        for _ in range(_STARTS - 1):
+            with suppress(InfraError):
+                return self._started()
+        return self._started()
+
+    def _started(self) -> Worker:
         share: dict[str, Any] = {"num_cpus": CPUS_PER_JUDGE}
         if self._gpus:  # Ray would ask for a CPU each, and a judge would wait for ever where there are few
             share = {"num_gpus": 1 / JUDGES_PER_GPU, "num_cpus": 0, "accelerator_type": self._kind or None}
@@ -274,10 +284,9 @@ def _chosen(have: Mapping[str, int], kinds: Sequence[str]) -> str:
     if len(kinds or have) <= 1 and set(kinds) <= set(have):
         return next(iter(kinds or have), "")
     known = ", ".join(f"{count} {kind or 'unknown'}" for kind, count in sorted(have.items())) or "none"
-    most = max(have, key=have.__getitem__, default="")
     raise UserError(
         f"engine.devices: the cluster's GPUs are {known}, and times on unlike ones do not compare: "
-        f"name one kind, for example --devices {most or 'H100'}"
+        f"name one kind, for example --devices {max(have, key=have.__getitem__, default='H100')}"
     )
 
 
