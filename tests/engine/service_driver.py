@@ -10,9 +10,11 @@ import sys
 from pathlib import Path
 
 from pike import server
+from pike.core.device import DeviceFacts
 from pike.core.settings.config import EngineConfig
 from pike.core.verdict.evaluation import Evaluation, EvaluationRequest
 from pike.engine import InstantExecutor
+from pike.recipes.search.explored import Explored
 
 TOKEN = "a-token-for-tests-only"
 
@@ -29,6 +31,9 @@ class NotingExecutor(InstantExecutor):
         with self._file.open("a") as file:
             file.write(request.source.splitlines()[0] + "\n")
         return found
+
+    async def explore(self, request: EvaluationRequest, device: DeviceFacts) -> str:
+        return Explored.nothing(f"explored by the service for {device.name}").text
 
 
 async def main(folder: Path, port: int, delay: float, most_queued: int = 10_000) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import json
@@ -29,7 +30,7 @@ from pike.core.errors import UserError
 from pike.core.settings.config import EngineConfig
 from pike.core.verdict.evaluation import EvaluateOptions, EvaluationRequest
 from pike.engine import Executor
-from pike.engine.executors import executor_of
+from pike.engine.executors import executor_of, explorer_of
 from pike.engine.executors.instant import instant_verdict
 from pike.judge.sandbox import choose
 
@@ -79,6 +80,11 @@ class TestOverHttp(ExecutorContract):
             for one in body["candidates"]:
                 one["options"]["device"] = "auto"
             assert http.post("/v1/submissions", json=body).json()["state"] == "done"
+
+    async def test_recipes_look_at_models_where_the_service_is(self, executor: Executor, quick: Service) -> None:
+        explorer = explorer_of(executor, EngineConfig(executor=quick.url))
+        found = await asyncio.to_thread(explorer.explore, TASK, await executor.facts("cpu"), EvaluateOptions())
+        assert set(found.declined.values()) == {"explored by the service for instant"}
 
 
 def ended(http: httpx.Client, id_: str) -> dict[str, Any]:

@@ -4,25 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from engine_material import TASK as TINY
+from engine_material import config, events, wiring, write_script
+from ray_driver import SlowInstant
+from test_engine_kill import by_prompt, check_money, check_verdicts, has_begun, places
 
+from pike import engine
 from pike.core.device import DeviceFacts
 from pike.core.errors import UserError
+from pike.core.events import Resumed
+from pike.core.settings.config import EngineConfig
 from pike.core.task import Task, TaskKind
 from pike.core.verdict.evaluation import EvaluateOptions, Evaluation, EvaluationRequest, Status
-from pike.engine.executors import WorkerPool
+from pike.engine.executors import WorkerPool, explorer_of
+from pike.engine.executors.choice import remote
 from pike.engine.executors.instant import instant_verdict
+from pike.recipes.search.explored import Explored
 
 ray = pytest.importorskip("ray", reason="needs the extra ray")
 from pike.engine.executors.ray_workers import RayWorker, RayWorkers  # noqa: E402
 
-pytestmark = pytest.mark.slow
+DRIVER = Path(__file__).with_name("ray_driver.py")
+KILLS = 2
 TASK = Task("t", "t", TaskKind.SOURCE, "class Model: pass\n", "t.py")
 MODEL = """
 import torch
@@ -36,25 +49,34 @@ def get_init_inputs():
 """
 
 
-class SlowInstant:
-    """Judges as the instant executor does, after a while."""
+class OnGpu(SlowInstant):
+    """Says which kind of GPU Ray gave it."""
 
     def evaluate_together(self, requests: list[EvaluationRequest], on_stage: Any = None) -> list[Evaluation]:
-        on_stage("build")
-        time.sleep(0.3)
-        return [instant_verdict(request) for request in requests]
+        found = super().evaluate_together(requests, on_stage)
+        return [replace(one, device=self.facts("cuda").name) for one in found]
 
     def facts(self, device: str) -> DeviceFacts:
-        return DeviceFacts("cpu", "made up")
+        return DeviceFacts("cuda:0", next(name for name in self._given() if name.startswith("accelerator_type:")))
 
-    def close(self) -> None: ...
+    @staticmethod
+    def _given() -> dict[str, float]:
+        return dict(ray.get_runtime_context().get_assigned_resources())
+
+
+class OnNode(SlowInstant):
+    """Says that its device is called as its node."""
+
+    def facts(self, device: str) -> DeviceFacts:
+        return DeviceFacts("cpu", f"processor of {ray.get_runtime_context().get_node_id()}")
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
-    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    for module in (__name__, SlowInstant.__module__):
+        ray.cloudpickle.register_pickle_by_value(sys.modules[module])
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 4})
     made.add_node(num_cpus=4)
     yield made
@@ -124,6 +146,66 @@ def test_another_version_on_a_node_is_one_sentence(cluster: Any) -> None:
     assert isinstance(worker, RayWorker)
     with pytest.raises(UserError, match=r"has pike .* instead of 99"):
         worker.require_alike((("pike", "99"), ("torch", "99"), ("numpy", "99")))
+
+
+def test_a_run_uses_gpus_of_one_kind(cluster: Any) -> None:
+    kinds = {"H100": 2, "A100": 1}
+    nodes = [
+        cluster.add_node(num_cpus=2, num_gpus=gpus, resources={f"accelerator_type:{kind}": 1})
+        for kind, gpus in kinds.items()
+    ]
+    try:
+        with pytest.raises(UserError, match=r"GPUs are 1 A100, 2 H100, .* name one kind, for example --devices H100"):
+            RayWorkers(cluster.address, OnGpu)
+        with pytest.raises(UserError, match=r"GPUs are 1 A100, 2 H100"):
+            remote(EngineConfig(executor=f"ray:{cluster.address}", devices=("B200",)))
+        workers = RayWorkers(cluster.address, OnGpu, ["A100"])
+        found = verdicts(WorkerPool([workers.start], workers.size), range(8))
+        assert {one.device for one in found} == {"accelerator_type:A100"}
+    finally:
+        for node in nodes:
+            cluster.remove_node(node)
+
+
+def test_nodes_with_unlike_devices_are_one_sentence(cluster: Any) -> None:
+    workers, started = RayWorkers(cluster.address, OnNode), list[Any]()
+    with pytest.raises(UserError, match=r"judges on processor of .* and another one on processor of"):
+        started.extend(workers.start() for _ in range(4))
+    for worker in started:
+        worker.kill()
+
+
+@pytest.mark.slow
+def test_recipes_look_at_a_model_on_a_node(cluster: Any) -> None:
+    async def run() -> Explored:
+        pool = WorkerPool([RayWorkers(cluster.address, SlowInstant).start], 1)
+        explorer = explorer_of(pool, EngineConfig(executor="ray"))
+        task = Task("sums", "sums", TaskKind.SOURCE, MODEL, "sums.py")
+        device = DeviceFacts("cpu", "made up")
+        found = await asyncio.to_thread(explorer.explore, task, device, EvaluateOptions(device="cpu"))
+        explorer.close()
+        await pool.aclose()
+        return found
+
+    assert asyncio.run(run()).applicable
+
+
+def test_a_killed_driver_goes_on_and_judges_nothing_twice(cluster: Any, tmp_path: Path) -> None:
+    llm = write_script(tmp_path / "s.json", by_prompt(), input_usd_per_mtok=1.0, output_usd_per_mtok=10.0)
+    asyncio.run(engine.start(TINY, config(llm, 12, 4), tmp_path / "whole", wiring()))
+    folder, rng = tmp_path / "killed", random.Random(3)
+    everything = len(events(tmp_path / "whole"))
+    kills = sorted(rng.sample(range(2, everything - 2), KILLS))
+    for most in [*kills, None]:
+        driver = subprocess.Popen([sys.executable, str(DRIVER), cluster.address, str(folder), llm, "12"])
+        while driver.poll() is None and (most is None or not has_begun(folder) or len(events(folder)) < most):
+            time.sleep(0.02)
+        driver.kill()
+        assert driver.wait() == (0 if most is None else -9)
+    check_money(folder)
+    check_verdicts(folder)
+    assert places(folder) == places(tmp_path / "whole")
+    assert sum(isinstance(event, Resumed) for event in events(folder)) == KILLS
 
 
 def test_no_cluster_is_one_sentence(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ strategy: `search` checks the keys of `strategy` other than `preset`.
 
 import dataclasses
 import difflib
+import functools
 import tomllib
 import typing
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ from pike.core.errors import UserError
 from pike.core.settings.config import StrategyConfig
 
 T = TypeVar("T")
+_hints: typing.Callable[[Any], dict[str, Any]] = functools.cache(typing.get_type_hints)
 
 
 def nearest(name: str, known: typing.Iterable[str]) -> str:
@@ -53,7 +55,7 @@ def merge(base: T, layer: typing.Mapping[str, Any], where: str = "") -> T:
 
 def _merged_value(base: Any, key: str, value: Any, path: str) -> Any:
     current = getattr(base, key)
-    hint = typing.get_type_hints(type(base))[key]
+    hint = _hints(type(base))[key]
     kinds = tagged_kinds(hint)
     if kinds:
         return _merged_part(current, kinds, value, path)

@@ -4,7 +4,7 @@ explores models for recipes.
 Knows the seam between the run loop and what judges. Does not judge (`judge`).
 """
 
-from pike.engine.executors.choice import executor_of
+from pike.engine.executors.choice import executor_of, explorer_of
 from pike.engine.executors.contract import Executor, JudgedElsewhere, OnStage, Worker
 from pike.engine.executors.exploring import Explorer, ProcessExplorer
 from pike.engine.executors.instant import InstantExecutor
@@ -26,5 +26,6 @@ __all__ = [
     "Worker",
     "WorkerPool",
     "executor_of",
+    "explorer_of",
     "judge_count",
 ]

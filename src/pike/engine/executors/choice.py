@@ -5,9 +5,12 @@ Knows the names. Does not know how any of them works.
 
 from pike.core.errors import UserError
 from pike.core.settings.config import EngineConfig
-from pike.engine.executors import ray_workers
+from pike.engine.executors import gpus
+from pike.engine.executors.contract import Executor
+from pike.engine.executors.exploring import Explorer, ExplorerThere, ProcessExplorer
 from pike.engine.executors.local import LocalExecutor
 from pike.engine.executors.pool import WorkerPool
+from pike.engine.executors.ray_workers import RAY, RayWorkers
 from pike.engine.executors.service.workers import ServiceWorkers
 
 _SERVICES = ("http", "https")
@@ -22,6 +25,11 @@ def executor_of(config: EngineConfig) -> WorkerPool:
     return remote(config) or LocalExecutor(config)
 
 
+def explorer_of(executor: Executor, config: EngineConfig) -> Explorer:
+    """What explores models on the machine where the executor's judges are; called in its loop."""
+    return ProcessExplorer(gpus.entries(config.devices)) if config.executor == "local" else ExplorerThere(executor)
+
+
 def remote(config: EngineConfig, size: int = 0) -> WorkerPool | None:
     """An executor on other machines, if one is asked for, with `size` workers or as many as it bears.
 
@@ -29,14 +37,13 @@ def remote(config: EngineConfig, size: int = 0) -> WorkerPool | None:
         UserError: there is no such executor, or nothing answers there.
     """
     name, _, address = config.executor.partition(":")
-    if name == "local" and not address:
+    if config.executor == "local":
         return None
-    if name not in (ray_workers.NAME, *_SERVICES):
+    if name not in (RAY, *_SERVICES):
         known = "local, ray, ray:ADDRESS or http://HOST:PORT"
         raise UserError(f"engine.executor: there is no executor '{config.executor}'; use {known}")
-    if config.devices:
-        there = "an evaluation service" if name in _SERVICES else "a Ray cluster"
-        raise UserError(f"engine.devices: {there} shares GPUs out itself; leave --devices out")
-    workers: ray_workers.RayWorkers | ServiceWorkers
-    workers = ServiceWorkers(config.executor) if name in _SERVICES else ray_workers.RayWorkers(address)
+    if config.devices and name in _SERVICES:
+        raise UserError("engine.devices: an evaluation service shares GPUs out itself; leave --devices out")
+    workers: RayWorkers | ServiceWorkers
+    workers = ServiceWorkers(config.executor) if name in _SERVICES else RayWorkers(address, kinds=config.devices)
     return WorkerPool([workers.start], size or config.judges or workers.size)

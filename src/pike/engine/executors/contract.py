@@ -52,6 +52,16 @@ class Executor(Protocol):
         """
         return None
 
+    async def explore(self, request: EvaluationRequest, device: DeviceFacts) -> str:
+        """What recipes say about the request's task, by its options, on a machine that judges.
+
+        The JSON of `Explored.record`, or empty: this executor explores nothing.
+
+        Raises:
+            InfraError: no worker could find out.
+        """
+        return ""
+
     async def facts(self, device: str) -> DeviceFacts:
         """What the device (`auto`, `cpu`, `cuda` or `cuda:N`) is that candidates run on.
 
@@ -96,3 +106,10 @@ class Worker(Protocol):
 
     def close(self) -> None:
         """End the worker in good order."""
+
+
+class ExploringWorker(Protocol):
+    """A worker on another machine, where recipes can look at a task too."""
+
+    def explore(self, request: EvaluationRequest, device: DeviceFacts) -> str:
+        """What recipes say, as `Executor.explore`."""

@@ -5,6 +5,7 @@ memory. A process that ends without an answer is replaced once, by one that capt
 not know recipes.
 """
 
+import asyncio
 import itertools
 import json
 import os
@@ -12,14 +13,16 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pike.core.codec import decode, encode
 from pike.core.device import DeviceFacts
 from pike.core.errors import InfraError
 from pike.core.task import Task
-from pike.core.verdict.evaluation import EvaluateOptions
+from pike.core.verdict.evaluation import EvaluateOptions, EvaluationRequest
 from pike.engine.executors import gpus
+from pike.engine.executors.contract import Executor
 
 if TYPE_CHECKING:  # the recipes import PyTorch's compilers, which most commands do not need
     from pike.recipes.search.explored import Explored
@@ -29,6 +32,7 @@ THREADS = "2"
 SECONDS = 120.0
 """The most for capturing, and for one recipe's look; half of the judge's limit where that is less,
 because a candidate captures its model again."""
+_ENDED = "The recipes could not explore the model: the run ended before"
 TIMES = 4
 """A process that does not notice its limits is ended after this multiple of them."""
 
@@ -92,7 +96,7 @@ class ProcessExplorer:
             why = f"a process that captured it did not end within {seconds:g} s"
         with self._lock:
             if process not in self._running:
-                raise InfraError("The recipes could not explore the model: the run ended before")
+                raise InfraError(_ENDED)
             self._running.remove(process)
         if process.returncode == 1 and "Traceback" in words:
             why = words.strip().splitlines()[-1]
@@ -103,6 +107,36 @@ class ProcessExplorer:
         with self._lock:
             while self._running:
                 self._running.pop().kill()
+
+
+class ExplorerThere:
+    """Explores where the judges of an executor are, and here if it explores nothing; made in the
+    loop of the executor."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor, self._loop, self._here = executor, asyncio.get_running_loop(), ProcessExplorer()
+        self._asked: set[Future[str]] = set()
+
+    def explore(self, task: Task, device: DeviceFacts, options: EvaluateOptions) -> "Explored":
+        """What recipes say about a task."""
+        from pike.recipes.search.explored import Explored
+
+        asked = self._executor.explore(EvaluationRequest(task, "", options), device)
+        coming = asyncio.run_coroutine_threadsafe(asked, self._loop)
+        self._asked.add(coming)
+        try:
+            found = coming.result()
+        except CancelledError as error:
+            raise InfraError(_ENDED) from error
+        finally:
+            self._asked.discard(coming)
+        return Explored.of(json.loads(found)) if found else self._here.explore(task, device, options)
+
+    def close(self) -> None:
+        """End what is going on."""
+        self._here.close()
+        for coming in tuple(self._asked):
+            coming.cancel()
 
 
 def _explored(task: Task, device: DeviceFacts, options: EvaluateOptions, uncapturable: str) -> "Explored":
@@ -128,5 +162,5 @@ if __name__ == "__main__":
     asked = json.load(sys.stdin)
     kinds: tuple[Any, ...] = (Task, DeviceFacts, EvaluateOptions, str)
     found = _explored(*(decode(kind, value) for kind, value in zip(kinds, asked, strict=True)))
-    channel.write(json.dumps(found.record) + "\n")
+    channel.write(found.text + "\n")
     channel.close()

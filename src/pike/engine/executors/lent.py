@@ -53,6 +53,10 @@ class LentExecutor:
         """The owner's answer."""
         return await self._owner.preflight(request)
 
+    async def explore(self, request: EvaluationRequest, device: DeviceFacts) -> str:
+        """The owner's answer."""
+        return await self._owner.explore(request, device)
+
     async def facts(self, device: str) -> DeviceFacts:
         """What the owner says; asked once."""
         if self._known is None:

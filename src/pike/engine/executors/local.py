@@ -3,13 +3,16 @@
 Knows how many this machine and its devices can bear. Does not share work out (`pool`).
 """
 
+import asyncio
 import os
 from collections.abc import Callable
 
 from pike.core.device import DeviceFacts
 from pike.core.settings.config import EngineConfig
+from pike.core.verdict.evaluation import EvaluationRequest
 from pike.engine.executors import gpus
 from pike.engine.executors.contract import Worker
+from pike.engine.executors.exploring import ProcessExplorer
 from pike.engine.executors.pool import WorkerPool
 
 JUDGE_BYTES = 6 << 30
@@ -51,6 +54,14 @@ class LocalExecutor(WorkerPool):
         places = () if start else gpus.entries(config.devices)
         super().__init__(starts, judge_count(config, devices=len(starts)), places)
         self._config, self._devices = config, len(starts)
+
+    async def explore(self, request: EvaluationRequest, device: DeviceFacts) -> str:
+        """What a process of its own finds out."""
+        explorer = ProcessExplorer(gpus.entries(self._config.devices))
+        try:
+            return (await asyncio.to_thread(explorer.explore, request.task, device, request.options)).text
+        finally:
+            explorer.close()
 
     async def facts(self, device: str) -> DeviceFacts:
         """What the device is; from then on no more judges work than find memory on it."""

@@ -11,14 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from itertools import chain, cycle
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from pike.core.device import DeviceFacts
 from pike.core.errors import InfraError, UserError
 from pike.core.events import WORKER
 from pike.core.task import Task
 from pike.core.verdict.evaluation import DEVICE_MEMORY, Evaluation, EvaluationRequest, Status
-from pike.engine.executors.contract import OnStage, Worker
+from pike.engine.executors.contract import ExploringWorker, OnStage, Worker
 
 T = TypeVar("T")
 _Start = Callable[[], Worker]
@@ -201,6 +201,11 @@ class WorkerPool:
                     found = await self._with_worker(lambda worker: worker.preflight(alone), terms)
             self._preflights[terms] = found
         return self._preflights[terms]
+
+    async def explore(self, request: EvaluationRequest, device: DeviceFacts) -> str:
+        """The answer of a worker, which must be one on another machine."""
+        async with self._among_others():
+            return await self._with_worker(lambda worker: cast(ExploringWorker, worker).explore(request, device))
 
     async def facts(self, device: str) -> DeviceFacts:
         """What the device is, as workers see it; this process never touches the device.

@@ -10,7 +10,9 @@ import queue
 import socket
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,15 +25,18 @@ from pike.core.events import WORKER
 from pike.core.task import Task
 from pike.core.verdict.evaluation import Evaluation, EvaluationRequest
 from pike.engine.executors.contract import OnStage, Worker
+from pike.engine.executors.exploring import ProcessExplorer
 from pike.engine.executors.parcel import IN_PARCEL, Parcel, pack, unpack
 from pike.engine.executors.versions import unlike, versions
 
-NAME = "ray"
+RAY = "ray"
 JUDGES_PER_GPU = 4
 """They build side by side; the lock of the device lets one time at once."""
 CPUS_PER_JUDGE = 2
 _KEPT_PARCELS = 16
+_STARTS = 3
 _ANSWER_SECONDS = 10.0
+_KIND = "accelerator_type:"
 _Said = tuple[str, Any]
 
 
@@ -42,7 +47,7 @@ def connect(address: str) -> Any:
         UserError: Ray is not installed, or no cluster answers.
     """
     try:
-        ray = importlib.import_module(NAME)
+        ray = importlib.import_module(RAY)
     except ImportError as error:
         raise UserError("The executor ray needs the package ray: pip install 'pike-torch[ray]'") from error
     if not ray.is_initialized():
@@ -79,25 +84,49 @@ class RayWorkers:
     Args:
         address: as for `ray.init`, empty for a cluster that is started here.
         judge: makes the judge on the actor's machine, by default `pike.judge.client.JudgeClient`.
+        kinds: the kind of GPU to be used, as Ray calls it; it need not be named where there is one.
+
+    Raises:
+        UserError: as for `connect`, or the GPUs are of several kinds and none of them is named.
     """
 
-    def __init__(self, address: str = "", judge: Callable[[], Worker] | None = None) -> None:
+    def __init__(self, address: str = "", judge: Callable[[], Worker] | None = None, kinds: Sequence[str] = ()) -> None:
         self._ray, self._judge = connect(address), judge
-        have = self._ray.cluster_resources()
-        self._gpus = int(have.get("GPU", 0))
-        self.size = self._gpus * JUDGES_PER_GPU or max(1, int(have.get("CPU", 1)) // CPUS_PER_JUDGE)
-        self._actor = self._ray.remote(_Judge)
+        have = gpus_by_kind(self._ray.nodes())
+        self._kind = _chosen(have, kinds)
+        self._gpus = have[self._kind]
+        cpus = int(self._ray.cluster_resources().get("CPU", 1))
+        self.size = self._gpus * JUDGES_PER_GPU or max(1, cpus // CPUS_PER_JUDGE)
+        self._actor, self._known = self._ray.remote(_Judge), dict[str, str]()
 
     def start(self) -> Worker:
         """A worker on a machine that has room; it waits for one.
 
+        Ray notices the loss of a machine late, so one that is lost at once is replaced here.
+
         Raises:
             InfraError: its machine was lost meanwhile.
-            UserError: its machine has another version of PIKE, torch or Python than this one.
+            UserError: its machine has other versions than this one, or another device than the
+                workers before.
         """
-        share = {"num_gpus": 1 / JUDGES_PER_GPU} if self._gpus else {"num_cpus": CPUS_PER_JUDGE}
+        for _ in range(_STARTS - 1):
+            with suppress(InfraError):
+                return self._started()
+        return self._started()
+
+    def _started(self) -> Worker:
+        share: dict[str, Any] = {"num_cpus": CPUS_PER_JUDGE}
+        if self._gpus:  # Ray would ask for a CPU each, and a judge would wait for ever where there are few
+            share = {"num_gpus": 1 / JUDGES_PER_GPU, "num_cpus": 0, "accelerator_type": self._kind or None}
         worker = RayWorker(self._ray, self._actor.options(**share).remote(self._judge))
-        worker.require_alike(versions())
+        node = worker.require_alike(versions())
+        device = worker.facts("auto").name
+        if (first := self._known.setdefault("device", device)) != device:
+            worker.kill()
+            raise UserError(
+                f"The Ray node {node} judges on {device} and another one on {first}, and times on them do not "
+                "compare: have nodes of one kind only"
+            )
         return worker
 
 
@@ -108,8 +137,8 @@ class RayWorker:
         self._ray, self._actor = ray, actor
         self._parcels: dict[Task, Any] = {}
 
-    def require_alike(self, here: tuple[tuple[str, str], ...]) -> None:
-        """Compare versions, so that a verdict means the same wherever it was reached.
+    def require_alike(self, here: tuple[tuple[str, str], ...]) -> str:
+        """Compare versions, so that a verdict means the same wherever it was reached; the node's name.
 
         Raises:
             UserError: they differ.
@@ -118,6 +147,7 @@ class RayWorker:
         if differing := unlike(there, here):
             self.kill()
             raise UserError(f"The Ray node {node} has {differing}; install what is here on all nodes")
+        return str(node)
 
     def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
         """The verdict on one candidate."""
@@ -133,9 +163,13 @@ class RayWorker:
 
     def preflight(self, request: EvaluationRequest) -> float | None:
         """Milliseconds of the original, once it was seen that a candidate could be judged."""
-        return decode(
-            float, self._last("preflight", self._parcel(request.task), encode(replace(request, task=IN_PARCEL)))
-        )
+        found = self._last("preflight", self._parcel(request.task), encode(replace(request, task=IN_PARCEL)))
+        return None if found is None else float(found)
+
+    def explore(self, request: EvaluationRequest, device: DeviceFacts) -> str:
+        """What recipes say about the task, on the actor's machine."""
+        asked = encode(replace(request, task=IN_PARCEL)), encode(device)
+        return str(self._last("explore", self._parcel(request.task), *asked))
 
     def facts(self, device: str) -> DeviceFacts:
         """What the device is, on the actor's machine."""
@@ -217,6 +251,11 @@ class _Judge:
     def preflight(self, parcel: Parcel, asked: Any) -> Iterator[_Said]:
         yield _told(lambda: self._judge.preflight(self._here(unpack(parcel, self._folder), asked)))
 
+    def explore(self, parcel: Parcel, asked: Any, device: Any) -> Iterator[_Said]:
+        request = self._here(unpack(parcel, self._folder), asked)
+        facts = decode(DeviceFacts, device)
+        yield _told(lambda: ProcessExplorer().explore(request.task, facts, request.options).text)
+
     def release(self) -> Iterator[_Said]:
         yield _told(self._judge.release)
 
@@ -225,6 +264,30 @@ class _Judge:
 
     def _here(self, task: Task, asked: Any) -> EvaluationRequest:
         return replace(decode(EvaluationRequest, asked), task=task)
+
+
+def gpus_by_kind(nodes: Sequence[Mapping[str, Any]]) -> Counter[str]:
+    """How many GPUs of each kind a cluster's living nodes have, as Ray tells kinds apart."""
+    found = Counter[str]()
+    for resources in (node["Resources"] for node in nodes if node["Alive"]):
+        kinds = (name.removeprefix(_KIND) for name in resources if name.startswith(_KIND))
+        found[next(kinds, "")] += int(resources.get("GPU", 0))
+    return +found
+
+
+def _chosen(have: Mapping[str, int], kinds: Sequence[str]) -> str:
+    """The kind that is named, or the only one; empty without GPUs.
+
+    Raises:
+        UserError: it is not there, or there are several.
+    """
+    if len(kinds or have) <= 1 and set(kinds) <= set(have):
+        return next(iter(kinds or have), "")
+    known = ", ".join(f"{count} {kind or 'unknown'}" for kind, count in sorted(have.items())) or "none"
+    raise UserError(
+        f"engine.devices: the cluster's GPUs are {known}, and times on unlike ones do not compare: "
+        f"name one kind, for example --devices {max(have, key=have.__getitem__, default='H100')}"
+    )
 
 
 def _told(ask: Callable[[], Any]) -> _Said:

@@ -4,7 +4,11 @@ Knows the runs beside a run and what a telling line is. Refuses nothing: two aut
 same thought, and a label says where to look.
 """
 
+import functools
+import os
+import stat
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,12 +44,21 @@ class BorrowedLines:
                 return replace(verdict, labels=(*verdict.labels, f"{BORROWED}: {name}"))
         return verdict
 
-    def _others(self) -> Iterator[tuple[str, set[str]]]:
+    def _others(self) -> Iterator[tuple[str, frozenset[str]]]:
         if (self._folder.parent / FILE_NAME).exists():  # the runs beside a bucket are of the same winner
             return
-        for path in sorted(self._folder.parent.glob(f"*/{BEST}")):
-            if path.parent.resolve() != self._folder and path.is_file() and path.stat().st_size <= _MOST_BYTES:
-                yield path.parent.name, set(_telling(path.read_text(errors="replace")))
+        for name in sorted(os.listdir(self._folder.parent)):  # strings: a campaign has hundreds of runs
+            path = os.path.join(self._folder.parent, name, BEST)
+            with suppress(OSError):
+                found = os.stat(path)
+                if name != self._folder.name and stat.S_ISREG(found.st_mode) and found.st_size <= _MOST_BYTES:
+                    yield name, _lines(path, found.st_mtime_ns, found.st_size)
+
+
+@functools.lru_cache(maxsize=4096)
+def _lines(path: str, _changed_ns: int, _bytes: int) -> frozenset[str]:
+    """What tells in a winner, read again only after a change."""
+    return frozenset(_telling(Path(path).read_text(errors="replace")))
 
 
 def still_borrowed(again: Evaluation, first: Evaluation) -> Evaluation:

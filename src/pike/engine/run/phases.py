@@ -18,8 +18,7 @@ from pike.core.agent import Agent
 from pike.core.errors import StoreError
 from pike.core.events import Finished, Stopped
 from pike.core.step import Role, Strategy
-from pike.engine.executors import JudgedElsewhere, gpus
-from pike.engine.executors.local import judge_count
+from pike.engine.executors import JudgedElsewhere, WorkerPool
 from pike.engine.output import outputs
 from pike.engine.output.borrowed import BorrowedLines
 from pike.engine.output.result import RunResult, result_of
@@ -202,9 +201,10 @@ class Phases:
         """Steps in flight at once; where recipes write, few, so that each knows the verdicts before
         it."""
         engine = self._state.config.engine
-        if not search.needs(self._state.config.strategy).recipes_write or self._wiring.executor is not None:
+        pool = self._parts.executor
+        if not search.needs(self._state.config.strategy).recipes_write or not isinstance(pool, WorkerPool):
             return engine.concurrency
-        return min(engine.concurrency, judge_count(engine, self._parts.device, len(gpus.entries(engine.devices))) + 1)
+        return min(engine.concurrency, pool.size + 1)
 
     async def _in_phase(self, work: Coroutine[Any, Any, Any]) -> bool:
         """Await a phase; False if it waits for another machine, or Ctrl-C ended it or came before it."""

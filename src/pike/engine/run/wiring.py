@@ -16,7 +16,7 @@ from pike.core.device import DeviceFacts
 from pike.core.settings.config import RunConfig
 from pike.core.step import Role
 from pike.core.task import Task
-from pike.engine.executors import Executor, Explorer, ProcessExplorer, RecordedExecutor, executor_of, gpus
+from pike.engine.executors import Executor, Explorer, RecordedExecutor, executor_of, explorer_of
 from pike.engine.output import originals
 from pike.engine.output.originals import OriginalModel
 from pike.engine.run.agents import Agents, Connect, assemble
@@ -38,7 +38,7 @@ class Wiring:
         handle_signals: take Ctrl-C as a wish to stop cleanly.
         share: what the run takes from its campaign, None where it stands alone.
         external: what this process brings to a run with external answers.
-        explorer: finds out which recipes apply; None for a process of its own.
+        explorer: finds out which recipes apply; None for one where the judges are.
     """
 
     executor: Executor | None = None
@@ -74,7 +74,7 @@ async def opened(task: Task, config: RunConfig, wiring: Wiring) -> AsyncIterator
         if agents is not None:
             await agents.check()
         executor = wiring.executor or _executor(agents, config)
-        explorer = wiring.explorer or ProcessExplorer(gpus.entries(config.engine.devices))
+        explorer = wiring.explorer or explorer_of(executor, config.engine)
         try:
             # Both import torch, each in its own process.
             loading = asyncio.to_thread(wiring.load or (lambda _: None), task)

@@ -22,7 +22,7 @@ from pike.core.errors import UserError
 from pike.core.settings.config import RunConfig
 from pike.core.task import Task
 from pike.core.verdict.evaluation import Effort, Precision
-from pike.engine.executors import Explorer, ProcessExplorer, WorkerPool, gpus
+from pike.engine.executors import Executor, Explorer, WorkerPool, explorer_of, gpus
 from pike.engine.executors.choice import remote
 from pike.engine.output.commit import commit
 from pike.engine.schedule.contenders import (
@@ -136,9 +136,10 @@ async def run_suite(
         BoundaryError: no judge could be started, or the disk refuses.
     """
     began, wiring = time.monotonic(), wiring or CampaignWiring()
-    starts = gpus.starts(config.engine.devices)
     far = remote(config.engine, survey.workers) if wiring.executor is None else None
-    places, size = gpus.entries(config.engine.devices), survey.workers or worker_count(devices=len(starts))
+    here = config.engine.devices if far is None else ()
+    starts, places = gpus.starts(here), gpus.entries(here)
+    size = survey.workers or worker_count(devices=len(starts))
     owner = wiring.executor or far or WorkerPool(starts, size, places)
     try:
         device = await owner.facts(config.evaluate.device)
@@ -146,7 +147,7 @@ async def run_suite(
         if isinstance(owner, WorkerPool):
             await owner.shrink(workers)
         deadline = began + 60.0 * survey.minutes if survey.minutes is not None else float("inf")
-        suite, out = _Suite(survey, config, device, workers), survey.out
+        suite, out = _Suite(survey, config, owner, device, workers), survey.out
         alone = alone_seconds(config.evaluate, survey.effort)
         order = Order(suite.cells, survey.candidates, workers, alone, deadline)
         if not go_on(SuitePlan(order.stages(), tuple(suite.known), workers, device, suite.plan)):
@@ -172,7 +173,7 @@ async def run_suite(
 class _Suite:
     """The cells of a suite, with what is known of each."""
 
-    def __init__(self, survey: Survey, config: RunConfig, device: DeviceFacts, workers: int) -> None:
+    def __init__(self, survey: Survey, config: RunConfig, owner: Executor, device: DeviceFacts, workers: int) -> None:
         names = survey.contenders or (RECIPES, *(baseline.name for baseline in for_device(device.is_cuda)))
         table = CampaignConfig(survey.targets, names, precision=survey.precisions, concurrency=workers)
         plan = make_plan(CampaignFile(table, config))
@@ -189,7 +190,7 @@ class _Suite:
         self._winners = {
             one.source: Histories.read([Path(one.source)], self._all) for one in plan.contenders if one.measures_winners
         }
-        explorer = survey.explorer or ProcessExplorer(gpus.entries(config.engine.devices))
+        explorer = survey.explorer or explorer_of(owner, config.engine)
         limits = RecipeLimits(survey.candidates, survey.recipe_minutes, Histories.read(survey.known), explorer)
         self.known: list[Result] = []
         self.cells = tuple(self._progress(out, limits))

@@ -23,6 +23,7 @@ from pike.engine.executors.service.wire import (
     FAILED,
     QUEUED,
     RUNNING,
+    Asks,
     Problem,
     ServiceInfo,
     Submission,
@@ -37,7 +38,7 @@ _LOG = logging.getLogger(__name__)
 PARCELS, TASKS = "parcels", "tasks"
 _KEPT_TASKS = 64
 _UNSETTLED = (Status.INFRA_ERROR, Status.UNTRUSTED_TIMING)
-"""Verdicts on the machine's moment; the same submission is judged again."""
+"""Verdicts on the machine's moment; the same submission is judged again, and so is what recipes say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,8 +237,10 @@ class Desk:
             task = self._task(submission.parcel)
             requests = [one.request(task) for one in submission.candidates]
             requests = [replace(one, options=replace(one.options, sandbox=self.terms.sandbox)) for one in requests]
-            if submission.preflight:
+            if submission.asks is Asks.PREFLIGHT:
                 return SubmissionState(id_, DONE, original_ms=await self._executor.preflight(requests[0]))
+            if submission.asks is Asks.RECIPES:
+                return SubmissionState(id_, DONE, explored=await self._executor.explore(requests[0], self.device))
             if len(requests) > 1:
                 found = await self._executor.evaluate_together(requests, work.tell)
                 return SubmissionState(id_, DONE, evaluations=tuple(found))
@@ -268,4 +271,4 @@ class Desk:
 
 
 def _is_settled(told: SubmissionState) -> bool:
-    return told.state == DONE and not any(one.status in _UNSETTLED for one in told.evaluations)
+    return told.state == DONE and not told.explored and not any(one.status in _UNSETTLED for one in told.evaluations)

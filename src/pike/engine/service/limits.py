@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from pike.core.verdict.evaluation import EvaluateOptions
-from pike.engine.executors.service.wire import Submission
+from pike.engine.executors.service.wire import Asks, Submission
 
 MOST_CANDIDATES = 64
 MOST_SOURCE = 1 << 20
@@ -58,8 +58,8 @@ def refused(submission: Submission, sandbox: str) -> str:
     candidates = submission.candidates
     if not DIGEST.fullmatch(submission.parcel):
         return "parcel: give the SHA-256 of a parcel, 64 hexadecimal digits"
-    if not 1 <= len(candidates) <= (1 if submission.preflight else MOST_CANDIDATES):
-        return f"candidates: give 1 to {MOST_CANDIDATES}, and one for a preflight"
+    if not 1 <= len(candidates) <= (MOST_CANDIDATES if submission.asks is Asks.VERDICTS else 1):
+        return f"candidates: give 1 to {MOST_CANDIDATES}, and one where no verdicts are asked for"
     if any(len(one.source) > MOST_SOURCE for one in candidates):
         return f"source: a candidate has at most {MOST_SOURCE:,} characters"
     if any(not 0.0 <= one.least_speedup < float("inf") for one in candidates):

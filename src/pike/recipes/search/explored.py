@@ -7,6 +7,7 @@ version of PyTorch are the same. Does not know how compositions are chosen from 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -85,6 +86,11 @@ class Explored:
         """The exploration in plain values, to be kept as JSON."""
         adapted = {name: list(keep) for name, keep in self.adapted.items()}
         return {"declined": self.declined, "gains": self.gains, "adapted": adapted, "seconds": self.seconds}
+
+    @property
+    def text(self) -> str:
+        """The record as JSON."""
+        return json.dumps(self.record)
 
     @property
     def applicable(self) -> tuple[str, ...]:

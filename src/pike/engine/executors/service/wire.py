@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 
 from pike.core.codec import encode
 from pike.core.device import DeviceFacts
@@ -16,6 +17,14 @@ from pike.core.verdict.evaluation import Effort, EvaluateOptions, Evaluation, Ev
 from pike.engine.executors.versions import Versions, versions
 
 QUEUED, RUNNING, DONE, FAILED, CANCELLED = "queued", "running", "done", "failed", "cancelled"
+
+
+class Asks(Enum):
+    """What a submission is for: verdicts, or about the original that it runs or how recipes see it."""
+
+    VERDICTS = "verdicts"
+    PREFLIGHT = "preflight"
+    RECIPES = "recipes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +49,14 @@ class Submission:
     Attributes:
         parcel: the digest of the task's parcel.
         candidates: one, or finalists that are judged together.
-        preflight: have the original tried instead of the candidates.
+        asks: for verdicts, or about the original instead of the candidates.
         versions: those of the client, which must be the service's; empty for any.
         device: the maker's name of the device that must judge; empty for any.
     """
 
     parcel: str
     candidates: tuple[AskedCandidate, ...]
-    preflight: bool = False
+    asks: Asks = Asks.VERDICTS
     versions: Versions = ()
     device: str = ""
 
@@ -75,6 +84,7 @@ class SubmissionState:
         stages: what was done to its candidates so far, in this run of the service.
         evaluations: the verdicts once it is done, in the order of its candidates.
         original_ms: milliseconds of the original, for a preflight.
+        explored: what recipes say (the JSON of `Explored.record`).
         error: why it failed.
     """
 
@@ -83,6 +93,7 @@ class SubmissionState:
     stages: tuple[str, ...] = ()
     evaluations: tuple[Evaluation, ...] = ()
     original_ms: float | None = None
+    explored: str = ""
     error: Problem | None = None
 
     @property
@@ -113,10 +124,10 @@ class ServiceInfo:
 
 
 def submission_of(
-    parcel: str, requests: Sequence[EvaluationRequest], *, preflight: bool = False, device: str = ""
+    parcel: str, requests: Sequence[EvaluationRequest], *, asks: Asks = Asks.VERDICTS, device: str = ""
 ) -> Submission:
     """Requests of one task as they travel."""
     asked = tuple(
         AskedCandidate(one.source, one.options, one.effort, one.least_speedup, one.profile) for one in requests
     )
-    return Submission(parcel, asked, preflight, versions(), device)
+    return Submission(parcel, asked, asks, versions(), device)

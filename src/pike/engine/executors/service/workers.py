@@ -22,6 +22,7 @@ from pike.engine.executors.service.connection import Busy, Connection, Refusal
 from pike.engine.executors.service.wire import (
     CANCELLED,
     DONE,
+    Asks,
     ServiceInfo,
     Submission,
     SubmissionState,
@@ -109,11 +110,15 @@ class ServiceWorker(Worker):
         self, requests: Sequence[EvaluationRequest], on_stage: OnStage | None = None
     ) -> list[Evaluation]:
         """The verdicts on several candidates of one task, which the service judges together."""
-        return list(self._ended(requests, on_stage, preflight=False).evaluations)
+        return list(self._ended(requests, on_stage).evaluations)
 
     def preflight(self, request: EvaluationRequest) -> float | None:
         """Milliseconds of the original, once it was seen that a candidate could be judged."""
-        return self._ended([request], None, preflight=True).original_ms
+        return self._ended([request], None, asks=Asks.PREFLIGHT).original_ms
+
+    def explore(self, request: EvaluationRequest, device: DeviceFacts) -> str:
+        """What recipes say about the task, on the service's machine."""
+        return self._ended([request], None, asks=Asks.RECIPES).explored
 
     def facts(self, device: str) -> DeviceFacts:
         """What the device is, on the service's machine."""
@@ -133,12 +138,12 @@ class ServiceWorker(Worker):
         """Nothing is held open between calls."""
 
     def _ended(
-        self, requests: Sequence[EvaluationRequest], on_stage: OnStage | None, *, preflight: bool
+        self, requests: Sequence[EvaluationRequest], on_stage: OnStage | None, *, asks: Asks = Asks.VERDICTS
     ) -> SubmissionState:
         task = requests[0].task
         if task not in self._parcels:
             self._parcels = {task: pack(task).digest}
-        submission = submission_of(self._parcels[task], requests, preflight=preflight, device=self._device)
+        submission = submission_of(self._parcels[task], requests, asks=asks, device=self._device)
 
         def carried() -> SubmissionState:
             return self._followed(submission, task, on_stage)
