@@ -16,7 +16,7 @@ from pike import engine, reporting
 from pike.core.agent import Context, Proposal
 from pike.core.events import Admitted, Asked, Proposed, Told
 from pike.core.step import Role
-from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest
+from pike.core.verdict.evaluation import Effort, EvaluateOptions, Evaluation, EvaluationRequest
 from pike.engine.executors import OnStage
 from pike.engine.external import batch
 from pike.reporting import summarise
@@ -97,7 +97,9 @@ async def test_the_strategy_of_recipes_ends_in_time_and_lets_go_of_what_is_being
     class Stuck(engine.InstantExecutor):
         async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
             assert request.options.timeout_seconds == (90.0 if request.effort is Effort.SEARCH else 900.0)
-            assert request.options.max_timing_seconds == (2.0 if request.effort is Effort.SEARCH else 20.0)
+            assert request.options.max_timing_seconds == (
+                2.0 if request.effort is Effort.SEARCH else EvaluateOptions().max_timing_seconds
+            )
             if request.effort is Effort.SEARCH and "# step 1\n" not in request.source:
                 await asyncio.sleep(3600.0)
             return await super().evaluate(request, on_stage)
