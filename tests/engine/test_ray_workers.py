@@ -20,6 +20,7 @@ from ray_driver import SlowInstant
 from test_engine_kill import by_prompt, check_money, check_verdicts, has_begun, places
 
 from pike import engine
+from pike.api import judging
 from pike.core.device import DeviceFacts
 from pike.core.errors import UserError
 from pike.core.events import Resumed
@@ -212,3 +213,10 @@ def test_no_cluster_is_one_sentence(tmp_path: Path) -> None:
     ray.shutdown()
     with pytest.raises(UserError, match=r"No Ray cluster answers at '127\.0\.0\.1:1'"):
         RayWorkers("127.0.0.1:1")
+
+
+def test_the_doctor_looks_at_each_node(cluster: Any) -> None:
+    here, there = judging.doctor(), judging.doctor(f"ray:{cluster.address}")
+    node, _, name = there[0].name.partition(": ")
+    assert node == os.uname().nodename and name == here[0].name
+    assert len(there) == 2 * len(here)

@@ -5,6 +5,7 @@ Knows how a target and options become one request. Does not know how a verdict i
 
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pike.api.options import ConfigSource, Options, compose_config, given
@@ -19,6 +20,7 @@ from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest
 from pike.core.verdict.lint import LintReport
 from pike.engine import LocalExecutor
 from pike.engine.executors import OnStage
+from pike.engine.executors.ray_workers import RAY, on_every_node
 from pike.engine.tools import self_test as self_tests
 from pike.engine.tools.doctor import Check, examine
 from pike.engine.tools.linting import lint_task
@@ -107,13 +109,25 @@ def lint(
     return found
 
 
-def doctor() -> tuple[Check, ...]:
+def doctor(executor: str = "") -> tuple[Check, ...]:
     """Say what works on this machine, what is missing, and what to do; keys are never shown.
+
+    With `ray` or `ray:ADDRESS` it says so of each node of a cluster.
+
+    Raises:
+        UserError: there is no such cluster.
+        InfraError: a node does not answer.
 
     >>> [check.cure for check in pike.doctor() if check.needed and not check.ok]
     []
     """
-    return examine()
+    name, _, address = executor.partition(":")
+    if name in ("", "local"):
+        return examine()
+    if name != RAY:
+        raise UserError(f"pike doctor cannot look behind '{executor}': use ray or ray:ADDRESS")
+    found = on_every_node(address, examine)
+    return tuple(replace(check, name=f"{node}: {check.name}") for node, checks in found for check in checks)
 
 
 def self_test(

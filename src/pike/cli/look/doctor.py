@@ -22,12 +22,17 @@ SelfTest = Annotated[
 ]
 
 
-def doctor(self_test: SelfTest = False, device: opt.Device = None, as_json: opt.Json = False) -> None:
-    """Say what works on this machine, what is missing, and what to do about it."""
+def doctor(
+    self_test: SelfTest = False,
+    device: opt.Device = None,
+    executor: opt.Executor = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Say what works on this machine, or on each node of a Ray cluster, and what to do about the rest."""
     terminal = Terminal(as_json)
     if self_test:
         raise typer.Exit(_self_test(terminal, device or "auto"))
-    checks = judging.doctor()
+    checks = judging.doctor(executor or "")
     ready = all(check.ok for check in checks if check.needed)
     terminal.show(checks_table(checks))
     terminal.show(Text("Ready to run." if ready else "Not ready: see what is missing above.", style="bold"))

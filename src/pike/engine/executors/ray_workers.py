@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pike
 from pike.core.codec import decode, encode
@@ -38,6 +38,7 @@ _STARTS = 3
 _ANSWER_SECONDS = 10.0
 _KIND = "accelerator_type:"
 _Said = tuple[str, Any]
+T = TypeVar("T")
 
 
 def connect(address: str) -> Any:
@@ -264,6 +265,23 @@ class _Judge:
 
     def _here(self, task: Task, asked: Any) -> EvaluationRequest:
         return replace(decode(EvaluationRequest, asked), task=task)
+
+
+def on_every_node(address: str, ask: Callable[[], T]) -> list[tuple[str, T]]:
+    """What a function says on each living node of a cluster, behind the node's name.
+
+    Raises:
+        UserError: as for `connect`.
+        InfraError: a node did not answer.
+    """
+    ray = connect(address)
+    place = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
+    nodes, task = [node for node in ray.nodes() if node["Alive"]], ray.remote(num_cpus=0)(ask)
+    coming = [task.options(scheduling_strategy=place(node["NodeID"], soft=False)).remote() for node in nodes]
+    try:
+        return [(node["NodeManagerHostname"], said) for node, said in zip(nodes, ray.get(coming), strict=True)]
+    except ray.exceptions.RayError as error:
+        raise InfraError(f"A node of the Ray cluster does not answer: {_first_line(error)}") from error
 
 
 def gpus_by_kind(nodes: Sequence[Mapping[str, Any]]) -> Counter[str]:
