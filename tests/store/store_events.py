@@ -22,7 +22,7 @@ from pike.core.query import Answer, Finish, Query
 from pike.core.settings.config import EngineConfig, RunConfig, StrategyConfig
 from pike.core.step import Candidate, Role, Step
 from pike.core.task import Task, TaskKind
-from pike.core.verdict.evaluation import Effort, Evaluation, OutputError, Status, Timing, Weights
+from pike.core.verdict.evaluation import Effort, EvaluateOptions, Evaluation, OutputError, Status, Timing, Weights
 
 LONG = "class ModelNew(torch.nn.Module):\n    pass  # ünïcödé 🚀\r\n" * 40
 AWKWARD = "\x00 nul, lone \ud800 surrogate, \u2028 separator" + "x" * 600
@@ -43,6 +43,7 @@ EVERY_KIND: tuple[Event, ...] = (
         RunConfig(
             task="net.py",
             strategy=StrategyConfig("pike-b", {"top_k": 2, "ideas": False}),
+            evaluate=EvaluateOptions(max_timing_seconds=20.0),
             engine=EngineConfig(concurrency=10),
         ),
         DeviceFacts("cpu", "a CPU", compilers=("g++",), versions=(("torch", "2.13"),)),
