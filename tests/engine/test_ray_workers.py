@@ -135,6 +135,7 @@ def test_killed_actors_are_replaced_and_verdicts_stay_the_same(cluster: Any) -> 
     assert len(made) > 3, "no worker was replaced: nothing was killed"
 
 
+@pytest.mark.slow
 def test_a_lost_node_costs_no_verdict(cluster: Any) -> None:
     node = cluster.add_node(num_cpus=4)
     workers = RayWorkers(cluster.address, SlowInstant)
@@ -149,6 +150,7 @@ def test_another_version_on_a_node_is_one_sentence(cluster: Any) -> None:
         worker.require_alike((("pike", "99"), ("torch", "99"), ("numpy", "99")))
 
 
+@pytest.mark.slow
 def test_a_run_uses_gpus_of_one_kind(cluster: Any) -> None:
     kinds = {"H100": 2, "A100": 1}
     nodes = [
@@ -168,6 +170,7 @@ def test_a_run_uses_gpus_of_one_kind(cluster: Any) -> None:
             cluster.remove_node(node)
 
 
+@pytest.mark.slow
 def test_nodes_with_unlike_devices_are_one_sentence(cluster: Any) -> None:
     workers, started = RayWorkers(cluster.address, OnNode), list[Any]()
     with pytest.raises(UserError, match=r"judges on processor of .* and another one on processor of"):
@@ -191,6 +194,7 @@ def test_recipes_look_at_a_model_on_a_node(cluster: Any) -> None:
     assert asyncio.run(run()).applicable
 
 
+@pytest.mark.slow
 def test_a_killed_driver_goes_on_and_judges_nothing_twice(cluster: Any, tmp_path: Path) -> None:
     llm = write_script(tmp_path / "s.json", by_prompt(), input_usd_per_mtok=1.0, output_usd_per_mtok=10.0)
     asyncio.run(engine.start(TINY, config(llm, 12, 4), tmp_path / "whole", wiring()))
