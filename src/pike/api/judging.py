@@ -114,6 +114,9 @@ def doctor(executor: str = "") -> tuple[Check, ...]:
 
     With `ray` or `ray:ADDRESS` it says so of each node of a cluster.
 
+    Args:
+        executor: `ray` or `ray:ADDRESS`; empty for this machine.
+
     Raises:
         UserError: there is no such cluster.
         InfraError: a node does not answer.
