@@ -143,6 +143,7 @@ def test_a_lost_node_costs_no_verdict(cluster: Any) -> None:
     assert found == [instant_verdict(request(number)) for number in range(16)]
 
 
+@pytest.mark.slow
 def test_another_version_on_a_node_is_one_sentence(cluster: Any) -> None:
     worker = RayWorkers(cluster.address, SlowInstant).start()
     assert isinstance(worker, RayWorker)
@@ -219,6 +220,7 @@ def test_no_cluster_is_one_sentence(tmp_path: Path) -> None:
         RayWorkers("127.0.0.1:1")
 
 
+@pytest.mark.slow
 def test_the_doctor_looks_at_each_node(cluster: Any) -> None:
     here, there = judging.doctor(), judging.doctor(f"ray:{cluster.address}")
     node, _, name = there[0].name.partition(": ")
