@@ -56,6 +56,7 @@ def bare(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": f"{tmp_path / 'bare'}:{SOURCE}"}
 
 
+@pytest.mark.slow
 def test_a_run_is_judged_where_nothing_is_installed_but_torch(
     tmp_path: Path, bare: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

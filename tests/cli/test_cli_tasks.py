@@ -58,6 +58,7 @@ def test_families_are_listed_where_tasks_declare_them(suite):
     assert "family" not in pike(str(suite))[1]
 
 
+@pytest.mark.slow
 def test_a_suite_is_linted_once_and_its_table_says_what_was_found(suite):
     """One after the other: each step needs what the one before has kept."""
     code, shown, notes = pike(str(suite), "--lint", "--device", "cpu")

@@ -49,6 +49,7 @@ def begin_and_kill(folder: Path, server: FakeServer) -> None:
     server.batches.held = False
 
 
+@pytest.mark.slow
 def test_a_killed_run_collects_its_batch_and_pays_nothing_twice(server: FakeServer, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     begin_and_kill(folder, server)

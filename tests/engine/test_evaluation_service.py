@@ -158,6 +158,7 @@ def test_a_full_queue_says_when_to_come_again(slow: Service) -> None:
             assert ended(http, one.json()["id"])["state"] == "done"
 
 
+@pytest.mark.slow
 def test_kill_9_loses_no_verdict_and_tells_none_twice(tmp_path: Path) -> None:
     service, http = Service(tmp_path, delay=0.05), httpx.Client(timeout=30)
     service.bring()
@@ -207,6 +208,7 @@ def request_of(number: int) -> EvaluationRequest:
     return EvaluationRequest(TASK, candidate(number, f"valid {1 + number % 7}ms"), EvaluateOptions(device="cpu"))
 
 
+@pytest.mark.slow
 async def test_a_run_outlives_its_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIKE_SERVE_TOKEN", TOKEN)
     service = Service(tmp_path, delay=0.5)
@@ -345,6 +347,7 @@ def test_a_service_that_is_not_there_or_refuses_is_one_sentence(quick: Service) 
         executor_of(EngineConfig(executor=quick.url, devices=("all",)))
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_said_in_one_sentence_and_loses_nothing_that_was_accepted(tmp_path: Path) -> None:
     service = Service(tmp_path, delay=0.2)
     service.bring()

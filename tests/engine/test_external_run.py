@@ -305,6 +305,7 @@ async def test_of_several_prompts_the_one_that_was_named_is_answered(tmp_path: P
     assert [step.id for step in reply.status.waiting] == [0, 2]
 
 
+@pytest.mark.slow
 async def test_killed_at_any_point_every_answer_that_was_taken_is_judged_once(tmp_path: Path) -> None:
     await begin(tmp_path, queries=50)
     moments, first = random.Random(5), 0

@@ -103,6 +103,7 @@ def verdicts(pool: WorkerPool, numbers: range, harm: Any = None) -> list[Evaluat
     return asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_real_judge_on_a_node_gives_its_verdict_and_tells_its_stages(cluster: Any) -> None:
     workers = RayWorkers(cluster.address)
     worker, stages = workers.start(), list[str]()
@@ -119,6 +120,7 @@ def test_a_real_judge_on_a_node_gives_its_verdict_and_tells_its_stages(cluster: 
     worker.close()
 
 
+@pytest.mark.slow
 def test_killed_actors_are_replaced_and_verdicts_stay_the_same(cluster: Any) -> None:
     made: list[RayWorker] = []
     workers = RayWorkers(cluster.address, SlowInstant)

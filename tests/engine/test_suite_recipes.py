@@ -215,6 +215,7 @@ def get_init_inputs():
 """
 
 
+@pytest.mark.slow
 def test_two_models_are_captured_at_once_and_one_that_ends_its_process_is_asked_again(tmp_path: Path) -> None:
     lost = Task("test/lost", "lost", TaskKind.SOURCE, LOST, "<test>")
     explorer, options = ProcessExplorer(), EvaluateOptions(precision=Precision.HALF)
