@@ -32,9 +32,8 @@ async def admit_recipes(writer: JournalWriter, judging: Judging, strategy: Strat
             writer.record(seed)
             admit(strategy, [seed])
 
-    kept = {solution.candidate.source for solution in writer.state.solutions.values()}
     found = await _compositions(writer.state, agent)
-    await asyncio.gather(*(judged(candidate) for candidate in found if candidate.source not in kept))
+    await asyncio.gather(*(judged(candidate) for candidate in found if candidate.id not in writer.state.solutions))
 
 
 def admit(strategy: Strategy, seeds: list[Admitted]) -> None:
