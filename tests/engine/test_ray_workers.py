@@ -168,6 +168,8 @@ def test_a_run_uses_gpus_of_one_kind(cluster: Any) -> None:
         workers = RayWorkers(cluster.address, OnGpu, ["A100"])
         found = verdicts(WorkerPool([workers.start], workers.size), range(8))
         assert {one.device for one in found} == {"accelerator_type:A100"}
+        many = RayWorkers(cluster.address, OnGpu, ["A100"], judges=6)
+        assert len([many.start() for _ in range(many.size)]) == 6  # more than usual have room on its one GPU
     finally:
         for node in nodes:
             cluster.remove_node(node)

@@ -45,5 +45,7 @@ def remote(config: EngineConfig, size: int = 0) -> WorkerPool | None:
     if config.devices and name in _SERVICES:
         raise UserError("engine.devices: an evaluation service shares GPUs out itself; leave --devices out")
     workers: RayWorkers | ServiceWorkers
-    workers = ServiceWorkers(config.executor) if name in _SERVICES else RayWorkers(address, kinds=config.devices)
-    return WorkerPool([workers.start], size or config.judges or workers.size)
+    judges = size or config.judges
+    there = name in _SERVICES
+    workers = ServiceWorkers(config.executor) if there else RayWorkers(address, kinds=config.devices, judges=judges)
+    return WorkerPool([workers.start], judges or workers.size)

@@ -5,6 +5,7 @@ shares actors out over machines and GPUs. Does not know when a lost worker is re
 """
 
 import importlib
+import math
 import os
 import queue
 import socket
@@ -80,10 +81,11 @@ class RayWorkers:
     """Starts workers on one cluster.
 
     Attributes:
-        size: how many judges it bears: four for each GPU, or one for each two CPUs without any.
+        size: how many judges work: `judges`, or four for each GPU, or one for each two CPUs.
 
     Args:
         address: as for `ray.init`, empty for a cluster that is started here.
+        judges: how many are asked for, shared out evenly; 0 for as many as the cluster bears.
         judge: makes the judge on the actor's machine, by default `pike.judge.client.JudgeClient`.
         kinds: the kind of GPU to be used, as Ray calls it; it need not be named where there is one.
 
@@ -91,13 +93,19 @@ class RayWorkers:
         UserError: as for `connect`, or the GPUs are of several kinds and none of them is named.
     """
 
-    def __init__(self, address: str = "", judge: Callable[[], Worker] | None = None, kinds: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        address: str = "",
+        judge: Callable[[], Worker] | None = None,
+        kinds: Sequence[str] = (),
+        judges: int = 0,
+    ) -> None:
         self._ray, self._judge = connect(address), judge
         have = gpus_by_kind(self._ray.nodes())
         self._kind = _chosen(have, kinds)
         self._gpus = have[self._kind]
         cpus = int(self._ray.cluster_resources().get("CPU", 1))
-        self.size = self._gpus * JUDGES_PER_GPU or max(1, cpus // CPUS_PER_JUDGE)
+        self.size = judges or self._gpus * JUDGES_PER_GPU or max(1, cpus // CPUS_PER_JUDGE)
         self._actor, self._known = self._ray.remote(_Judge), dict[str, str]()
 
     def start(self) -> Worker:
@@ -118,7 +126,8 @@ class RayWorkers:
     def _started(self) -> Worker:
         share: dict[str, Any] = {"num_cpus": CPUS_PER_JUDGE}
         if self._gpus:  # Ray would ask for a CPU each, and a judge would wait for ever where there are few
-            share = {"num_gpus": 1 / JUDGES_PER_GPU, "num_cpus": 0, "accelerator_type": self._kind or None}
+            together = math.ceil(self.size / self._gpus)
+            share = {"num_gpus": 1 / together, "num_cpus": 0, "accelerator_type": self._kind or None}
         worker = RayWorker(self._ray, self._actor.options(**share).remote(self._judge))
         node = worker.require_alike(versions())
         device = worker.facts("auto").name
