@@ -12,6 +12,7 @@ SECONDS` sends SIGKILL to one judge then. Needs only torch and numpy (`PYTHONPAT
 
 import argparse
 import asyncio
+import gzip
 import json
 import os
 import random
@@ -57,11 +58,18 @@ def main() -> None:
     arguments.add_argument("--compare", type=Path, nargs="+")
     given = arguments.parse_args()
     if given.compare:
-        compare([json.loads(path.read_text()) for path in given.compare], [path.stem for path in given.compare])
+        compare([read(path) for path in given.compare], [path.stem for path in given.compare])
     else:
         found = asyncio.run(measured(given))
         given.out.write_text(json.dumps(found, indent=1))
         print(json.dumps({key: value for key, value in found.items() if key != "rows"}))
+
+
+def read(path: Path) -> dict[str, Any]:
+    """What a measurement wrote, also as `.json.gz`."""
+    content = path.read_bytes()
+    found: dict[str, Any] = json.loads(gzip.decompress(content) if path.suffix == ".gz" else content)
+    return found
 
 
 async def measured(given: argparse.Namespace) -> dict[str, Any]:
