@@ -284,3 +284,8 @@ def test_a_build_error_says_what_the_compiler_said_and_not_how_it_was_called(ver
     found = verdict(f"raise RuntimeError({message!r}.replace('\\\\n', chr(10)))\nclass ModelNew: pass")
     assert found.status is Status.BUILD_ERROR
     assert "extension 'mine'" in found.reason and "Insufficient registers" in found.reason
+    found = verdict(
+        "print('mine.cu(3): error: x is undefined')\nraise RuntimeError(\"Error building extension 'mine'\")\n"
+        "class ModelNew: pass"
+    )
+    assert found.reason == "RuntimeError: Error building extension 'mine' ... mine.cu(3): error: x is undefined"

@@ -15,12 +15,13 @@ from pike.core.verdict.evaluation import Status
 from pike.judge.calls.transfer import Transfer, make
 from pike.judge.child.memory.layout import ContractBroken, delivered, put_together, take_apart, views
 from pike.judge.child.orders import Shape
-from pike.judge.child.wire import ChildMessage, ChildReply, Command, WireClosed, WireTimeout, WireViolation
+from pike.judge.child.wire import DIAGNOSTIC, ChildMessage, ChildReply, Command, WireClosed, WireTimeout, WireViolation
 from pike.judge.process import filters
 from pike.judge.process.child import Child
 from pike.judge.reference.reference import Inputs
 from pike.judge.refusal import Refused, lacks_device_memory
 
+_BUILDING = "RuntimeError: Error building extension"
 _LOOKS = 500
 """Polls of the control page between two looks at the child; some tens of microseconds."""
 
@@ -272,11 +273,16 @@ class Runner:
         return Refused(on_broken, f"the child process {ending}", died=True)
 
     def _failure(self, reply: ChildReply, on_broken: Status) -> Refused:
-        last = last_line(self.child.log())
+        log = self.child.log()
+        last = last_line(log)
         if reply is ChildReply.BAD_CONTRACT:
             return Refused(Status.BAD_CONTRACT, last.removeprefix("contract: "))
         if reply is ChildReply.OUT_OF_MEMORY or lacks_device_memory(last):
             return Refused(Status.RESOURCE_LIMIT, last or "out of memory")
+        if last.startswith(_BUILDING) and "..." not in last:  # with verbose=True, its compiler wrote to stdout
+            last = " ... ".join([last, *[line.strip() for line in log.splitlines() if DIAGNOSTIC.search(line)][:1]])[
+                :300
+            ]
         return Refused(on_broken, last or "the candidate raised an exception")
 
 

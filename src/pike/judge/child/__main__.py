@@ -8,7 +8,6 @@ number or a path, WRITABLE a list of folders (empty for all). Failures are expla
 import contextlib
 import ctypes
 import os
-import re
 import resource
 import signal
 import socket
@@ -21,10 +20,9 @@ import torch
 from pike.judge.child import guard, seccomp
 from pike.judge.child.memory.layout import ContractBroken
 from pike.judge.child.stub import Stub
-from pike.judge.child.wire import ChildMessage, ChildReply, Command, WireClosed, receive_down, send_up
+from pike.judge.child.wire import DIAGNOSTIC, ChildMessage, ChildReply, Command, WireClosed, receive_down, send_up
 
 _MOST_LINES = 120
-_DIAGNOSTIC = re.compile(r"\b(error|fatal)\b[^:]*:", re.IGNORECASE)
 _OUT_OF_MEMORY_WORDS = ("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc")
 
 
@@ -116,7 +114,7 @@ def _explain(error: BaseException) -> None:
         lines = [*lines[: _MOST_LINES // 2], f"[... {len(lines) - _MOST_LINES} lines ...]", *lines[-_MOST_LINES // 2 :]]
     words = str(error).strip().splitlines() or [""]
     # A compiler's message stands behind the command that was run.
-    said = next((f"{words[0][:60]} ... {word.strip()}" for word in words[1:] if _DIAGNOSTIC.search(word)), words[0])
+    said = next((f"{words[0][:60]} ... {word.strip()}" for word in words[1:] if DIAGNOSTIC.search(word)), words[0])
     sys.stderr.write("\n".join(lines) + f"\n{type(error).__name__}: {said}\n")
 
 

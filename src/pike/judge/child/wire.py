@@ -6,6 +6,7 @@ struct: nothing that a candidate can reach is ever unpickled or parsed.
 
 import enum
 import pickle
+import re
 import select
 import socket
 import struct
@@ -20,6 +21,9 @@ UP_BYTES = _UP.size
 NONCE_BYTES = 16
 _MOST_FDS = 4
 _PULSE_SECONDS = 0.1
+
+DIAGNOSTIC = re.compile(r"\b(error|fatal)\b[^:]*:", re.IGNORECASE)
+"""A line in which a compiler says what is wrong."""
 
 
 class Command(enum.IntEnum):

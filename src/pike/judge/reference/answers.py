@@ -13,6 +13,7 @@ from torch import nn
 
 from pike.core.verdict.evaluation import Precision
 from pike.judge.correctness.compare import Expected
+from pike.judge.reference import tf32
 from pike.judge.reference.forward import Forward, Trial, dtype_for
 from pike.judge.reference.reference import Inputs
 from pike.judge.reference.widened import widened
@@ -89,10 +90,11 @@ class _Attempt:
         """The answers at each reduced precision that is allowed."""
         if precision is Precision.SAME:
             return []
-        if precision is Precision.TF32 and self.device.type == "cuda":
-            return [_with_tf32(self.trial.forward(model.to(self.device)))]
-        # A CPU has no TF32; float16 has the same ten bits of mantissa.
-        kinds = [torch.float16] if precision is Precision.TF32 else [torch.float16, torch.bfloat16]
+        if precision is Precision.TF32:
+            plain = self.trial.forward(model.to(self.device))
+            everywhere = self._ran(lambda: tf32.everywhere(plain))
+            return [tf32.chosen(plain), *([everywhere] if everywhere else [])]
+        kinds = [torch.float16, torch.bfloat16]
         made = [self.forward(_cast(model, kind, self.device), kind) for kind in kinds]
         if not any(made):
             made.append(self.forward(_autocast(model, torch.bfloat16, self.device), None))
@@ -100,8 +102,11 @@ class _Attempt:
 
     def forward(self, make: Callable[[], Callable[..., Any]], dtype: torch.dtype | None) -> Forward | None:
         """A forward that ran once; None if this model cannot run at this precision."""
+        return self._ran(lambda: self.trial.forward(make(), dtype))
+
+    def _ran(self, make: Callable[[], Forward]) -> Forward | None:
         try:
-            forward = self.trial.forward(make(), dtype)
+            forward = make()
             forward(self.trial.example)
         except torch.OutOfMemoryError:
             if not self.alone:
@@ -129,15 +134,3 @@ def _autocast(model: nn.Module, dtype: torch.dtype, device: torch.device) -> Cal
             return native(*args, **kwargs)
 
     return lambda: run
-
-
-def _with_tf32(plain: Forward) -> Forward:
-    def forward(inputs: Inputs) -> list[torch.Tensor]:
-        before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-        try:
-            return plain(inputs)
-        finally:
-            torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
-
-    return forward
