@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pike.reporting.figures.drawing import Sheet
+from pike.reporting.figures.drawing import Sheet, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,9 +67,28 @@ def log_ticks(axis: Any, decades: float, text: Callable[[float], str]) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def one_line(axes: Axes, *, which: str = "y") -> None:
+def one_line(axes: Axes) -> None:
     """The line at 1: the original."""
-    (axes.axhline if which == "y" else axes.axvline)(1.0, color=GREY, linewidth=0.8, zorder=1)
+    axes.axhline(1.0, color=GREY, linewidth=0.8, zorder=1)
+
+
+def named_rows(axes: Axes, names: Sequence[str], **text: Any) -> None:
+    """Rows from the top down, a name beside each."""
+    axes.set_yticks(range(len(names)), names, **text)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+
+
+def points(axes: Axes, sheet: Sheet, x: str, y: str) -> None:
+    """A point for each row, in the look of its contender."""
+    styles = of_contenders(sheet)
+    for name in sheet.names("contender"):
+        rows, style = list(sheet.where(contender=name)), styles[name]
+        axes.plot(
+            [number(row[x]) for row in rows], [number(row[y]) for row in rows],
+            style["marker"], color=style["color"], alpha=0.6, markersize=3.5, linestyle="", label=name,
+            markeredgewidth=0,
+        )  # fmt: skip
 
 
 def legend(figure: Figure, axes: Axes | None = None, *, columns: int = 3) -> None:

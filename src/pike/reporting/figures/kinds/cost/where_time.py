@@ -98,9 +98,7 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
             f"{total:.3g} h in {runs} run{'s' if runs != 1 else ''}", (100, place), (5, 0), textcoords="offset points",
             va="center", fontsize=7, annotation_clip=False,
         )  # fmt: skip
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.tick_params(axis="y", length=0)
+    look.named_rows(axes, names)
     axes.set_xlim(0, 100)
     axes.set_xlabel("% of the time of all steps, side by side ones added")
     look.legend(figure, axes, columns=5)

@@ -134,11 +134,9 @@ def _panel(axes: Axes, sheet: Sheet, measure: str) -> None:
         )
     low = min([base, *values])
     axes.set_xlim(low - 0.02 * (most - low), most + 0.3 * (most - low))
-    axes.set_ylim(len(sheet.rows) - 0.4, -0.6)
-    axes.set_yticks(range(len(sheet.rows)), [str(row["contender"]) for row in sheet.rows])
+    look.named_rows(axes, [str(row["contender"]) for row in sheet.rows])
     ticks = [base, most]
     axes.set_xticks(ticks, [f"{one:.2g}×" if speed else f"{one:.0%}" for one in ticks])
-    axes.tick_params(axis="y", length=0)
     axes.set_title(_MEASURES[measure], fontsize=7.5, weight="normal")
 
 

@@ -85,14 +85,7 @@ def _said(low: float, high: float) -> str:
 
 def _draw_gain(figure: Figure, sheet: Sheet) -> None:
     axes = figure.subplots()
-    styles = look.of_contenders(sheet)
-    for name in sheet.names("contender"):
-        rows = list(sheet.where(contender=name))
-        axes.plot(
-            [number(row["changed_lines"]) for row in rows], [number(row["gain"]) for row in rows],
-            styles[name]["marker"], color=styles[name]["color"], alpha=0.6, markersize=3.5, linestyle="", label=name,
-            markeredgewidth=0,
-        )  # fmt: skip
+    look.points(axes, sheet, "changed_lines", "gain")
     axes.set_xscale("symlog", linthresh=1)
     axes.set_xlim(left=-0.2)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
