@@ -82,16 +82,9 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
             width = 100.0 * number(row["hours"]) / total if total else 0.0
             axes.barh(place, width, 0.62, left=left, color=_COLOURS[str(row["work"])], label=str(row["work"]))
             if width > 6.0:
-                white = row["work"] in ("queries", "timing", "correctness")
-                axes.text(
-                    left + width / 2,
-                    place,
-                    f"{width:.0f} %",
-                    ha="center",
-                    va="center",
-                    fontsize=7,
-                    color="white" if white else "black",
-                )
+                colour = "white" if row["work"] in ("queries", "timing", "correctness") else "black"
+                share = f"{width:.0f} %"
+                axes.text(left + width / 2, place, share, ha="center", va="center", fontsize=7, color=colour)
             left += width
         runs = rows[0]["runs"]
         axes.annotate(
