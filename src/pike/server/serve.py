@@ -11,7 +11,8 @@ import hmac
 import ipaddress
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,12 +88,8 @@ async def serve_stdio(offer: Offer, external: ExternalRuns | None = None) -> Non
     Raises:
         UserError: the extra `mcp` is missing, or there is nothing to offer.
     """
-    external = external or ExternalRuns()
-    server = _built(offer, external)
-    try:
-        await server.run_stdio_async()
-    finally:
-        await external.aclose()
+    async with aclosing(external or ExternalRuns()) as moves:
+        await _built(offer, moves).run_stdio_async()
 
 
 async def serve_http(
@@ -112,21 +109,16 @@ async def serve_http(
         UserError: the extra `mcp` is missing, there is nothing to offer, or the address cannot
             be used.
     """
-    external = external or ExternalRuns()
-    server = _built(offer, external)
-    import uvicorn
+    async with aclosing(external or ExternalRuns()) as moves:
+        server = _built(offer, moves)
+        import uvicorn
 
-    app: ASGIApp = server.streamable_http_app(streamable_http_path=PATH, host=host)
-    listener = listen(host, port)
-    try:
-        config = uvicorn.Config(
-            TokenGate(app, token) if token else app, log_level="warning", timeout_graceful_shutdown=3
-        )
-        started(url_of(listener) + PATH)
-        await uvicorn.Server(config).serve(sockets=[listener])
-    finally:
-        listener.close()
-        await external.aclose()
+        app: ASGIApp = server.streamable_http_app(streamable_http_path=PATH, host=host)
+        gated = TokenGate(app, token) if token else app
+        config = uvicorn.Config(gated, log_level="warning", timeout_graceful_shutdown=3)
+        with listen(host, port) as listener:
+            started(url_of(listener) + PATH)
+            await uvicorn.Server(config).serve(sockets=[listener])
 
 
 class TokenGate:
@@ -151,13 +143,20 @@ class TokenGate:
         return len(shown) == 1 and hmac.compare_digest(shown[0], self._expected)
 
 
-def _built(offer: Offer, external: ExternalRuns) -> MCPServer[Any]:
+@contextmanager
+def needing(what: str, extra: str) -> Iterator[None]:
+    """Where a package is missing, the sentence says what needs it and names the extra."""
     try:
-        from pike.server.tools import build
+        yield
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] == "pike":
             raise
-        raise UserError(f"The MCP server needs {error.name}: pip install 'pike-torch[mcp]'") from None
+        raise UserError(f"{what} needs {error.name}: pip install 'pike-torch[{extra}]'") from None
+
+
+def _built(offer: Offer, external: ExternalRuns) -> MCPServer[Any]:
+    with needing("The MCP server", "mcp"):
+        from pike.server.tools import build
     tasks = tuple(find_task(name) for name in offer.tasks)
     return build(Runs(external, offer.root, tasks, offer.options, offer.only))
 
