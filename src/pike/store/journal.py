@@ -79,7 +79,7 @@ class Journal:
         try:
             connection = schema.connect_to_write(folder)
         except BaseException:
-            lock.release()
+            lock.close()
             raise
         journal = cls(folder, connection, lock, clock)
         try:
@@ -186,7 +186,7 @@ class Journal:
                 with writing(self._folder):
                     self._connection.close()
             finally:
-                self._lock.release()
+                self._lock.close()
 
     def __enter__(self) -> Journal:
         return self

@@ -5,6 +5,7 @@ Knows how one begins and goes on from its journals. Does not carry cells out (`s
 
 import json
 import time
+from contextlib import closing
 from pathlib import Path
 
 from pike.core.codec import encode
@@ -46,13 +47,10 @@ async def resume_campaign(folder: Path, wiring: CampaignWiring | None = None) ->
         StoreError: a result or the figures cannot be written.
     """
     plan = campaigns.read_plan(folder)
-    lock = RunLock(folder, time.time())
-    try:
+    with closing(RunLock(folder, time.time())):
         work = _recalled(plan, folder)
         await Scheduler(work, Turns(plan, work.cells), wiring or CampaignWiring()).run()
         return write_figures(folder)
-    finally:
-        lock.release()
 
 
 def write_figures(folder: Path) -> CampaignFigures:
