@@ -11,8 +11,8 @@ import hmac
 import ipaddress
 import secrets
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pike.api.external import ExternalRuns
 from pike.api.options import Options
 from pike.api.views import find_task
-from pike.core.errors import UserError
+from pike.core.errors import UserError, needing
 from pike.server.runs import Runs
 
 if TYPE_CHECKING:
@@ -141,17 +141,6 @@ class TokenGate:
     def _shown(self, scope: Scope) -> bool:
         shown = [value for name, value in scope.get("headers", ()) if name.lower() == b"authorization"]
         return len(shown) == 1 and hmac.compare_digest(shown[0], self._expected)
-
-
-@contextmanager
-def needing(what: str, extra: str) -> Iterator[None]:
-    """Where a package is missing, the sentence says what needs it and names the extra."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] == "pike":
-            raise
-        raise UserError(f"{what} needs {error.name}: pip install 'pike-torch[{extra}]'") from None
 
 
 def _built(offer: Offer, external: ExternalRuns) -> MCPServer[Any]:

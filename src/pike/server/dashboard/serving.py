@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from pike.api.views import FollowedFolder, FollowedRun, as_json, index_view, page
-from pike.core.errors import PikeError, UserError
+from pike.core.errors import PikeError, UserError, needing
 from pike.server.dashboard.control import Control
 from pike.server.dashboard.guard import DashboardAccess, Guard
 from pike.server.dashboard.streams import run_events, view_events
-from pike.server.serve import listen, needing, url_of
+from pike.server.serve import listen, url_of
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

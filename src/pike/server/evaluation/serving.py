@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from pike.api.service.desk import DeskTerms, opened_desk
+from pike.core.errors import needing
 from pike.core.settings.config import EngineConfig
 from pike.server.dashboard.guard import LOOPBACK
 from pike.server.evaluation.access import ServiceTokens
-from pike.server.serve import listen, needing, url_of
+from pike.server.serve import listen, url_of
 
 MOST_PARCEL_BYTES = 1 << 30
 """A parcel holds a saved module with its weights."""
