@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pike.reporting.figures.drawing import Sheet, number
+from pike.reporting.figures.arithmetic import over_search
+from pike.reporting.figures.drawing import Row, Sheet, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,6 +78,29 @@ def named_rows(axes: Axes, names: Sequence[str], **text: Any) -> None:
     axes.set_yticks(range(len(names)), names, **text)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
+
+
+def matrix(axes: Axes, columns: Sequence[str], rows: Sequence[str], *, slanted: bool = True) -> None:
+    """Unit squares from the top left in no frame; names above the columns and beside the rows."""
+    axes.set_xlim(-0.5, len(columns) - 0.5)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xticks(range(len(columns)), columns, rotation=30 if slanted else 0, ha="left" if slanted else "center")
+    axes.set_yticks(range(len(rows)), rows)
+    axes.tick_params(length=0, labeltop=True, labelbottom=False)
+    for side in axes.spines.values():
+        side.set_visible(False)
+
+
+def mean_over_search(
+    axes: Axes, rows: Sequence[Row], column: str, *, times: float = 1.0, bins: int = 10, **style: Any
+) -> None:
+    """A line through the means of a column by where in the search its rows stand."""
+    places, values = [number(row["place_in_search"]) for row in rows], [times * number(row[column]) for row in rows]
+    means = over_search(places, values, bins)
+    axes.plot([100.0 * at for at, _ in means], [mean for _, mean in means], **style)
+    axes.set_xlim(0, 100)
+    axes.set_xlabel("% of the search")
+    axes.grid(axis="y")
 
 
 def points(axes: Axes, sheet: Sheet, x: str, y: str) -> None:

@@ -9,7 +9,6 @@ import math
 from typing import TYPE_CHECKING
 
 from pike.reporting.figures import look
-from pike.reporting.figures.arithmetic import over_search
 from pike.reporting.figures.data.records import Material
 from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Sheet, number, sheet
 
@@ -50,17 +49,13 @@ def _draw_size(figure: Figure, sheet: Sheet) -> None:
     for name in sheet.names("contender"):
         rows = list(sheet.where(contender=name))
         lines = [number(row["changed_lines"]) for row in rows]
-        means = over_search([number(row["place_in_search"]) for row in rows], lines)
         style = styles[name]
-        left.plot([100.0 * at for at, _ in means], [mean for _, mean in means], label=name, **style)
+        look.mean_over_search(left, rows, "changed_lines", label=name, **style)
         counts = [sum(low <= one < high for one in lines) / len(lines) for low, high in bounds]
         edges = [at - 0.5 for at in range(len(counts) + 1)]
         shares = [100.0 * one for one in counts]
         right.stairs(shares, edges, baseline=None, color=style["color"], linestyle=style["linestyle"], linewidth=1.5)
-    left.set_xlim(0, 100)
-    left.set_xlabel("% of the search")
     left.set_ylabel("mean of changed lines")
-    left.grid(axis="y")
     left.set_ylim(bottom=0)
     right.set_xticks(range(len(bounds)), [_said(low, high) for low, high in bounds], rotation=45)
     right.set_ylim(bottom=0)
