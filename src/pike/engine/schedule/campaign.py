@@ -11,7 +11,6 @@ from pathlib import Path
 from pike.core.codec import encode
 from pike.core.comparison.campaign import CampaignPlan
 from pike.engine.output.commit import commit
-from pike.engine.output.files import write_text
 from pike.engine.schedule.contenders import Histories
 from pike.engine.schedule.progress import CampaignObserver, snapshot
 from pike.engine.schedule.records import ResultTerms
@@ -22,6 +21,7 @@ from pike.reporting.campaign import CampaignFigures, CellState, busy_seconds, fi
 from pike.store import campaigns
 from pike.store.campaigns import is_campaign
 from pike.store.lock import RunLock, holder
+from pike.store.whole import write_text
 
 FIGURES = "campaign.json"
 LOOK_SECONDS = 2.0
