@@ -79,12 +79,6 @@ class Inspector:
             process.communicate()
 
 
-def outlines(tasks: Iterable[Task]) -> Iterator[Outline]:
-    """The outline of each task, in order."""
-    with Inspector() as inspector:
-        yield from (inspector.outline(task) for task in tasks)
-
-
 def _is_ready(stream: IO[str], seconds: float) -> bool:
     with selectors.DefaultSelector() as selector:
         selector.register(stream, selectors.EVENT_READ)
