@@ -16,16 +16,20 @@ from pike import engine, search
 from pike.core.errors import UserError
 from pike.core.events import Asked, Finished, Stopped
 from pike.core.step import ORIGINAL, Strategy
-from pike.engine.tools.openevolve import Checkpoint, export
+from pike.exchange import export_run
 from pike.search.evolution import population
 from pike.store import Journal
 
 Run = Callable[..., Any]
 
 
-def opened(checkpoint: Checkpoint) -> Any:
+def export(folder: Path, out: Path | None = None) -> Path:
+    return Path(export_run(folder, "openevolve", out).path)
+
+
+def opened(checkpoint: Path) -> Any:
     database = ProgramDatabase(DatabaseConfig(num_islands=1, random_seed=None))
-    database.load(str(checkpoint.path))
+    database.load(str(checkpoint))
     return database
 
 
@@ -46,10 +50,10 @@ async def test_a_run_without_islands_opens_whole(run: Run, tmp_path: Path) -> No
     assert len(valid) > 8
     assert set(database.islands[0]) == {ORIGINAL, *valid}
     assert result.best is not None
-    assert database.best_program_id == done.best == result.best.id
+    assert database.best_program_id == result.best.id
     assert database.get_best_program().code == result.best.source
-    assert (done.path / "best_program.py").read_text() == result.best.source
-    assert done.path == tmp_path / "run" / "openevolve" / "checkpoints" / "checkpoint_40"
+    assert (done / "best_program.py").read_text() == result.best.source
+    assert done == tmp_path / "run" / "openevolve" / "checkpoints" / "checkpoint_40"
     assert database.last_iteration == 40
     assert len(database.archive) == min(12, len(valid))
     assert ORIGINAL not in database.archive
@@ -79,7 +83,7 @@ async def test_programs_say_what_the_journal_says(run: Run, tmp_path: Path) -> N
 
 async def test_lineages_are_whole_for_the_visualiser(run: Run, tmp_path: Path) -> None:
     await run(MIXED, queries=40)
-    nodes, edges = read_by_the_visualiser(export(tmp_path / "run").path)
+    nodes, edges = read_by_the_visualiser(export(tmp_path / "run"))
     assert len(edges) == len(nodes) - 1, "everything but the original has its parent"
     generation = {name: node["generation"] for name, node in nodes.items()}
     assert all(generation[child] == generation[parent] + 1 for parent, child in edges)
@@ -108,7 +112,7 @@ async def test_an_evolutionary_run_keeps_its_islands(run: Run, tmp_path: Path, m
         assert best == max(database.programs[name].metrics.get("combined_score", 0.0) for name in island)
     assert result.best is not None
     assert database.best_program_id == result.best.id
-    nodes, edges = read_by_the_visualiser(done.path)
+    nodes, edges = read_by_the_visualiser(done)
     assert len(edges) == len(nodes) - 1
     assert set(lived.homes) <= set(nodes)
 
@@ -154,15 +158,15 @@ async def test_a_run_without_a_valid_candidate_is_the_original(run: Run, tmp_pat
     await run([IDEAS, coa("build-error no", "a")], queries=2, strategy="pike-b:no-efa")
     done = export(tmp_path / "run", tmp_path / "out")
     database = opened(done)
-    assert (done.best, set(database.programs), database.archive) == (ORIGINAL, {ORIGINAL}, set())
-    assert done.path == tmp_path / "out" / "checkpoints" / "checkpoint_2"
+    assert (database.best_program_id, set(database.programs), database.archive) == (ORIGINAL, {ORIGINAL}, set())
+    assert done == tmp_path / "out" / "checkpoints" / "checkpoint_2"
 
 
 async def test_exporting_again_replaces_its_own_and_nothing_else(run: Run, tmp_path: Path) -> None:
     await run(MIXED, queries=12)
-    path = export(tmp_path / "run").path
+    path = export(tmp_path / "run")
     (path / "programs" / "left-over.json").write_text("{}")
-    assert export(tmp_path / "run").path == path
+    assert export(tmp_path / "run") == path
     assert not (path / "programs" / "left-over.json").exists()
     assert [entry.name for entry in path.parent.iterdir()] == ["checkpoint_12"]
     (path / "pike.json").unlink()

@@ -93,6 +93,6 @@ def test_without_the_package_or_a_model_the_cure_is_named(tmp_path: Path) -> Non
     (tmp_path / "sentence_transformers.py").write_text("raise ModuleNotFoundError('x', name='sentence_transformers')")
     done = figures(tmp_path, "--embeddings", "any", path=tmp_path)
     assert done.returncode == 2
-    assert done.stderr == "pike: Embeddings need sentence_transformers: pip install 'pike-torch[embeddings]'.\n"
+    assert done.stderr == "pike: --embeddings needs sentence_transformers: pip install 'pike-torch[embeddings]'.\n"
     listed = figures(tmp_path, "--list")
     assert listed.returncode == 0 and "--embeddings" in listed.stdout

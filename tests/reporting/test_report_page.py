@@ -186,6 +186,6 @@ def test_a_folder_without_runs_is_a_user_error(tmp_path: Path) -> None:
 def test_a_page_that_cannot_be_written_is_a_boundary_error(tmp_path: Path, events: list[Event]) -> None:
     with Journal.create(tmp_path / "run") as journal:
         journal.append(*events)
-    (tmp_path / "run" / "report.tmp").mkdir()
+    (tmp_path / "run" / "report.html").mkdir()
     with pytest.raises(StoreError, match=r"report\.html"):
         write(tmp_path / "run")

@@ -6,7 +6,7 @@ import pytest
 
 from pike.core.task import Task, TaskKind
 from pike.tasks.outline import TensorOutline, outline
-from pike.tasks.outline_process import Inspector, outlines
+from pike.tasks.outline_process import Inspector
 
 FILE = """
 import torch
@@ -98,7 +98,8 @@ def test_what_fails_is_unknown_and_the_rest_is_not(changed, known, words):
 
 def test_a_task_that_kills_its_process_or_prints_spoils_no_other():
     good = task(top="print('{}')\n")
-    first, second, third = outlines([good, task(top="import os; os._exit(3)\n"), good])
+    with Inspector() as inspector:
+        first, second, third = map(inspector.outline, [good, task(top="import os; os._exit(3)\n"), good])
     assert first == third and first.parameters is not None
     assert second.problems == ("its code ended the process",)
 

@@ -4,23 +4,18 @@ Knows the prompts of each role (Markdown templates) and how to read its answer. 
 clients, money, or how a strategy uses the result.
 """
 
-from pike.agents.llm_agent import Asker, LlmAgent, query_for
-from pike.agents.prompts.estimate import QueryEstimate, estimate, sample
+from pike.agents.llm_agent import LlmAgent, query_for
+from pike.agents.prompts.estimate import estimate, sample
 from pike.agents.prompts.fences import fence
 from pike.agents.prompts.prompting import render
 from pike.agents.prompts.templates import version as prompts_version
-from pike.agents.reading.extract import Extraction, extract
+from pike.agents.reading.extract import extract
 from pike.agents.reading.ideas import MOST_IDEAS, parse_ideas
 from pike.agents.reading.originals import original_file
-from pike.core.agent import Prompt
 
 __all__ = [
     "MOST_IDEAS",
-    "Asker",
-    "Extraction",
     "LlmAgent",
-    "Prompt",
-    "QueryEstimate",
     "estimate",
     "extract",
     "fence",

@@ -163,11 +163,8 @@ def prompts(target: str, options: Options) -> tuple[str, dict[str, Prompt]]:
     terms = compose_config(target, options)
 
     async def made(task: Task) -> tuple[str, dict[str, Prompt]]:
-        executor = LocalExecutor(EngineConfig(judges=1))
-        try:
+        async with contextlib.aclosing(LocalExecutor(EngineConfig(judges=1))) as executor:
             return await prompts_of(task, terms, executor)
-        finally:
-            await executor.aclose()
 
     with task_for_now(target, None) as task:
         return run_to_end(made(task))
@@ -175,11 +172,8 @@ def prompts(target: str, options: Options) -> tuple[str, dict[str, Prompt]]:
 
 async def judge_once(request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
     """The verdict of a judge that is started for it and ended afterwards."""
-    executor = LocalExecutor(EngineConfig(judges=1))
-    try:
+    async with contextlib.aclosing(LocalExecutor(EngineConfig(judges=1))) as executor:
         return await executor.evaluate(request, on_stage)
-    finally:
-        await executor.aclose()
 
 
 def text_of(source: str | Path) -> str:

@@ -23,9 +23,7 @@ from pike.tasks.outline import Outline, TensorOutline
 from pike.tasks.outline_process import Inspector
 
 __all__ = [
-    "LintVerdict",
     "Linted",
-    "Outline",
     "RegisteredSuite",
     "SuiteInfo",
     "TaskInfo",

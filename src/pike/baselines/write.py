@@ -21,10 +21,12 @@ _SUBCLASS = '''
 
 class ModelNew(Model):
     """{label}."""
+'''
 
+_SUBCLASS_INIT = """
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs){compile}
-'''
+"""
 
 _WRAPPER = '''
 
@@ -38,42 +40,20 @@ class ModelNew(torch.nn.Module):
     @classmethod
     def from_reference(cls, model):
         return cls(model)
+'''
 
+_WRAPPER_FORWARD = """
     def forward(self, *args, **kwargs):
         return self.model(*args, **kwargs)
-'''
+"""
 
-_LATE_SUBCLASS = '''
-
-class ModelNew(Model):
-    """{label}."""
-
+_LATE_FORWARD = """
     def forward(self, *args, **kwargs):
-        model, call = self, super().forward
+        model, call = {model_and_call}
 {steps}
         self.forward = call
         return call(*args, **kwargs)
-'''
-
-_LATE_WRAPPER = '''
-
-class ModelNew(torch.nn.Module):
-    """{label}."""
-
-    def __init__(self, model):
-        super().__init__()
-        self.model = model
-
-    @classmethod
-    def from_reference(cls, model):
-        return cls(model)
-
-    def forward(self, *args, **kwargs):
-        model, call = self.model, self.model.forward
-{steps}
-        self.forward = call
-        return call(*args, **kwargs)
-'''
+"""
 
 
 def source(baseline: Baseline, task: Task, precision: Precision = Precision.SAME) -> str:
@@ -96,8 +76,11 @@ def source(baseline: Baseline, task: Task, precision: Precision = Precision.SAME
     if plain:
         return "".join([*parts, _plain(baseline, own)])
     copied, steps = _steps(baseline, precision)
-    text = (_LATE_SUBCLASS if own else _LATE_WRAPPER).format(
-        label=baseline.label, steps="\n".join(f"        {step}" for step in steps)
+    text = ((_SUBCLASS if own else _WRAPPER) + _LATE_FORWARD).format(
+        label=baseline.label,
+        compile="",
+        model_and_call="self, super().forward" if own else "self.model, self.model.forward",
+        steps="\n".join(f"        {step}" for step in steps),
     )
     parts += [_copies(copied), "\n\nneed_tensorrt()\n" if "need_tensorrt" in copied else "", text]
     return "".join(parts)
@@ -106,7 +89,8 @@ def source(baseline: Baseline, task: Task, precision: Precision = Precision.SAME
 def _plain(baseline: Baseline, own: bool) -> str:
     target = "self" if own else "self.model"
     call = "" if baseline.mode is None else f"\n        {target}.compile(mode={baseline.mode!r})"
-    return (_SUBCLASS if own else _WRAPPER).format(label=baseline.label, compile=call)
+    parts = _SUBCLASS + _SUBCLASS_INIT if own else _WRAPPER + _WRAPPER_FORWARD
+    return parts.format(label=baseline.label, compile=call)
 
 
 def _steps(baseline: Baseline, precision: Precision) -> tuple[list[str], list[str]]:

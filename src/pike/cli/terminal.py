@@ -115,6 +115,18 @@ class Terminal:
             sys.stdout.flush()
 
 
+def table_of(
+    words: Iterable[RenderableType], numbers: Iterable[RenderableType] = (), title: str | None = None
+) -> Table:
+    """An empty table: columns of words, which are folded, and behind them columns of numbers."""
+    table = Table(title=title, title_justify="left")
+    for name in words:
+        table.add_column(name, overflow="fold")
+    for name in numbers:
+        table.add_column(name, justify="right")
+    return table
+
+
 def facts_table() -> Table:
     """An empty table of facts: a name and a value in each row."""
     table = Table.grid(padding=(0, 2))

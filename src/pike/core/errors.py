@@ -11,6 +11,9 @@ Every other exception is a bug and is never caught. Knows the names of failures.
 they are shown (the command line does) or recorded (the engine does).
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class PikeError(Exception):
     """Root of all errors that PIKE raises on purpose."""
@@ -44,3 +47,14 @@ class InfraError(BoundaryError):
 
 class StoreError(BoundaryError):
     """The journal cannot be read or written (disk full, locked by another process, damaged)."""
+
+
+@contextmanager
+def needing(what: str, extra: str) -> Iterator[None]:
+    """Where a package is missing, say what needs it and name the extra that brings it."""
+    try:
+        yield
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] == "pike":
+            raise
+        raise UserError(f"{what} needs {error.name or extra}: pip install 'pike-torch[{extra}]'") from None

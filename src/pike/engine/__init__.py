@@ -6,7 +6,7 @@ Knows how the rooms below carry out a run together. Does not know how a user ask
 
 from pike.engine.executors import Executor, InstantExecutor, LentExecutor, LocalExecutor, RecordedExecutor
 from pike.engine.external.status import ExternalStatus, MoveReply, Question
-from pike.engine.output.result import Finalist, RunResult
+from pike.engine.output.result import RunResult
 from pike.engine.run.run import read_result, resume_run, start
 from pike.engine.run.wiring import Wiring
 from pike.engine.state.progress import Activity, Observer, Progress
@@ -15,7 +15,6 @@ __all__ = [
     "Activity",
     "Executor",
     "ExternalStatus",
-    "Finalist",
     "InstantExecutor",
     "LentExecutor",
     "LocalExecutor",

@@ -18,7 +18,7 @@ from pike.core.verdict.evaluation import Effort, EvaluateOptions, OutputError, S
 from pike.judge.calls.runner import Runner
 from pike.judge.child.memory.layout import take_apart
 from pike.judge.child.wire import Command
-from pike.judge.correctness.compare import Expected, compare_closely, worse
+from pike.judge.correctness.compare import Expected, compare_closely, is_real, worse
 from pike.judge.correctness.rows import in_pieces
 from pike.judge.prepared_task import PreparedTask
 from pike.judge.reference.boundary_shapes import boundary_shapes
@@ -224,7 +224,7 @@ def _tests_something(expected: Expected) -> bool:
         _is_close(own[index], answer)
         for own in (expected.native, *expected.variants)
         for index, answer in enumerate(expected.answers)
-        if answer.is_floating_point() or answer.is_complex()
+        if is_real(answer)
     )
 
 

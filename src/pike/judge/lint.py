@@ -14,7 +14,7 @@ from pike.core.errors import UserError
 from pike.core.verdict.evaluation import Tolerance
 from pike.core.verdict.lint import LintReport, TrivialAnswer
 from pike.judge.child.memory.layout import take_apart
-from pike.judge.correctness.compare import Expected, ReferenceErrors, compare, compare_closely
+from pike.judge.correctness.compare import Expected, ReferenceErrors, compare, compare_closely, is_real
 from pike.judge.prepared_task import PreparedTask
 from pike.judge.reference.dropped import Outputs, mutants
 from pike.judge.reference.in_process import InProcess
@@ -120,10 +120,6 @@ def _wrong(subject: InProcess, draw: _Draw, outputs: list[torch.Tensor]) -> str:
     return found.wrong
 
 
-def _zeros(this: _Draw, _: _Draw) -> list[torch.Tensor]:
-    return [torch.zeros_like(native) for native in this.expected.native]
-
-
 def _constant(_: _Draw, other: _Draw) -> list[torch.Tensor]:
     """One number everywhere: the mean of another input's answer, or its most frequent integer."""
     return [_filled(native) for native in other.expected.native]
@@ -133,7 +129,7 @@ def _filled(native: torch.Tensor) -> torch.Tensor:
     if not native.numel():
         return native
     flat = native.flatten()
-    if not _is_real(native):
+    if not is_real(native):
         return flat.mode().values.expand(native.shape)
     finite = torch.isfinite(flat)
     number = _wide(flat).where(finite, 0.0).sum() / finite.sum() if bool(finite.any()) else flat[0]
@@ -146,14 +142,10 @@ def _mean(this: _Draw, other: _Draw) -> list[torch.Tensor] | None:
         return None
     return [
         _wide(_rows(native)).mean(dim=0).to(native.dtype).expand(native.shape)
-        if _has_rows(native) and _is_real(native)
+        if _has_rows(native) and is_real(native)
         else native
         for native in other.expected.native
     ]
-
-
-def _others(_: _Draw, other: _Draw) -> list[torch.Tensor]:
-    return other.expected.native
 
 
 def _copied(this: _Draw, _: _Draw) -> list[torch.Tensor] | None:
@@ -189,15 +181,11 @@ def _wide(native: torch.Tensor) -> torch.Tensor:
     return native.to(torch.complex128 if native.is_complex() else torch.float64)
 
 
-def _is_real(native: torch.Tensor) -> bool:
-    return native.is_floating_point() or native.is_complex()
-
-
 _ANSWERS: dict[str, Answer] = {
-    "zeros": _zeros,
+    "zeros": lambda this, _: [torch.zeros_like(native) for native in this.expected.native],
     "a constant": _constant,
     "the mean answer": _mean,
-    "another input's answer": _others,
+    "another input's answer": lambda _, other: other.expected.native,
     "a copied input": _copied,
     "shuffled rows": _shuffled,
 }

@@ -4,23 +4,20 @@ Knows names (`openai:gpt-5`, `command:...`, `scripted:...`), attempts, prices an
 know what is asked (`agents`), what for (`engine`) or where answers are kept (`store`).
 """
 
-from pike.llm.client import CallWatcher, Client, Price, PriceTier
+from pike.llm.client import CallWatcher, Client, Price
 from pike.llm.given import ExternalClient, ReplayClient
-from pike.llm.names import EXTERNAL, REPLAY, ModelName, connect, forms, parse, require_keys
+from pike.llm.names import EXTERNAL, REPLAY, connect, forms, parse, require_keys
 from pike.llm.retry import complete_with_retries
 from pike.llm.tokens import approximate_tokens, most_tokens
-from pike.llm.vendors import VENDORS, Vendor, chat_completions, key_variables
+from pike.llm.vendors import Vendor, chat_completions, key_variables
 
 __all__ = [
     "EXTERNAL",
     "REPLAY",
-    "VENDORS",
     "CallWatcher",
     "Client",
     "ExternalClient",
-    "ModelName",
     "Price",
-    "PriceTier",
     "ReplayClient",
     "Vendor",
     "approximate_tokens",

@@ -92,12 +92,8 @@ class LocalClient:
     """The common part of clients without a connection: no price, nothing to verify or close."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
-
-    @property
-    def name(self) -> str:
+        self.name = name
         """The name it was connected by."""
-        return self._name
 
     def price(self) -> Price | None:
         """None: a cost is known only where an answer states it."""

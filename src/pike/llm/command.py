@@ -60,7 +60,7 @@ class CommandClient(LocalClient):
         """
         if shutil.which(self._argv[0]) is None:
             raise UserError(
-                f"'{self._name}' names a program that is not found: {self._argv[0]}; install it or give its path"
+                f"'{self.name}' names a program that is not found: {self._argv[0]}; install it or give its path"
             )
 
     async def _run(self, prompt: bytes) -> str:
@@ -80,25 +80,25 @@ class CommandClient(LocalClient):
                 status = await process.wait()
         except TimeoutError:
             raise ProviderError(
-                f"'{self._name}' did not answer within {self._timeout_seconds:g} seconds", transient=True
+                f"'{self.name}' did not answer within {self._timeout_seconds:g} seconds", transient=True
             ) from None
         finally:
             await _kill(process)
         if status != 0:
             said = redact((complaint.strip() or output.strip())[-400:]) or "nothing"
-            raise ProviderError(f"'{self._name}' ended with status {status} and said: {said}", transient=True)
+            raise ProviderError(f"'{self.name}' ended with status {status} and said: {said}", transient=True)
         return output
 
     def _answer(self, prompt: str, output: str, latency_seconds: float) -> Answer:
         said = printed.read(output)
         if said.error and not said.usd:
-            raise ProviderError(f"'{self._name}' reported: {redact(said.error[-400:])}", transient=True)
+            raise ProviderError(f"'{self.name}' reported: {redact(said.error[-400:])}", transient=True)
         if not said.text.strip() and not said.usd:
-            raise ProviderError(f"'{self._name}' printed no answer", transient=True)
+            raise ProviderError(f"'{self.name}' printed no answer", transient=True)
         return Answer(
             text=said.text or said.error,
             finish=_finish(said),
-            model=said.model or self._name,
+            model=said.model or self.name,
             input_tokens=said.input_tokens or approximate_tokens(prompt),
             output_tokens=said.output_tokens or approximate_tokens(said.text),
             thinking_tokens=said.thinking_tokens,

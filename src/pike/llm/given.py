@@ -33,7 +33,7 @@ class ReplayClient(LocalClient):
         """
         answer = self._answers.get(query.step_id)
         if answer is None:
-            raise ProviderError(f"{self._name} has no answer recorded for step {query.step_id}", transient=False)
+            raise ProviderError(f"{self.name} has no answer recorded for step {query.step_id}", transient=False)
         return answer
 
 
@@ -63,7 +63,7 @@ class ExternalClient(LocalClient):
             raise ProviderError(f"there is no answer to step {query.step_id} yet", transient=False)
         return replace(
             answer,
-            model=answer.model or self._name,
+            model=answer.model or self.name,
             input_tokens=answer.input_tokens or approximate_tokens(query.system + query.prompt),
             output_tokens=answer.output_tokens or approximate_tokens(answer.text),
         )

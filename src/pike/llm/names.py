@@ -14,6 +14,9 @@ from pike.core.errors import UserError
 from pike.core.settings.config import NONE, LlmConfig
 from pike.llm import vendors
 from pike.llm.client import Client
+from pike.llm.command import CommandClient
+from pike.llm.given import ExternalClient
+from pike.llm.scripted import ScriptedClient
 
 REPLAY = "replay:"
 """How names begin that repeat a recorded run."""
@@ -50,7 +53,7 @@ class ModelName:
     @property
     def asks_provider(self) -> bool:
         """Whether it is asked over the network."""
-        return any(vendor.prefix == self.prefix for vendor in vendors.VENDORS)
+        return self.prefix in vendors.BY_PREFIX
 
     @property
     def on_this_machine(self) -> bool:
@@ -77,24 +80,6 @@ def _address_of(url: str) -> IPv4Address | IPv6Address | None:
         return None
 
 
-def _command(name: ModelName, config: LlmConfig) -> Client:
-    from pike.llm.command import CommandClient
-
-    return CommandClient(name.text, _words(name.target), config.timeout_seconds)
-
-
-def _scripted(name: ModelName, _: LlmConfig) -> Client:
-    from pike.llm.scripted import ScriptedClient
-
-    return ScriptedClient.load(name.text, name.target)
-
-
-def _external(name: ModelName, _: LlmConfig) -> Client:
-    from pike.llm.given import ExternalClient
-
-    return ExternalClient(name.text)
-
-
 def _no_client(name: ModelName, _: LlmConfig) -> Client:
     raise UserError(f"'{name.text}' asks no model; it can be the model of a whole run, not of one role")
 
@@ -113,10 +98,14 @@ class _Form:
 
 
 _FORMS = (
-    _Form("command", "PROGRAM ARGS", _command),
+    _Form(
+        "command",
+        "PROGRAM ARGS",
+        lambda name, config: CommandClient(name.text, _words(name.target), config.timeout_seconds),
+    ),
     _Form("replay", "RUN", _no_client),
-    _Form("scripted", "FILE", _scripted),
-    _Form(EXTERNAL, "", _external),
+    _Form("scripted", "FILE", lambda name, _: ScriptedClient.load(name.text, name.target)),
+    _Form(EXTERNAL, "", lambda name, _: ExternalClient(name.text)),
     _Form(NONE, "", _no_client),
 )
 """Every form but the providers'. The engine itself runs recipes and reads the run to replay."""
@@ -144,7 +133,7 @@ def parse(name: str) -> ModelName:
         return ModelName(text)
     prefix, _, target = text.partition(":")
     target = target.strip()
-    known = {vendor.prefix for vendor in vendors.VENDORS} | {form.prefix for form in _FORMS} - bare
+    known = {*vendors.BY_PREFIX} | {form.prefix for form in _FORMS} - bare
     if prefix not in known or not target:
         shown = text if "@" not in text else text.partition("@")[0] + "@…"
         raise UserError(f"'{shown}' names no model; the forms are {forms()}")
@@ -170,14 +159,14 @@ def connect(name: str, config: LlmConfig) -> Client:
         UserError: the name has no known form, asks no model, or its file does not exist.
     """
     parsed = parse(name)
-    for vendor in vendors.VENDORS:
-        if vendor.prefix == parsed.prefix:
-            from pike.llm.provider import BatchClient, Endpoint, ProviderClient
+    if parsed.asks_provider:
+        from pike.llm.provider import BatchClient, Endpoint, ProviderClient
 
-            endpoint = Endpoint.of(parsed.text, vendor, parsed.target, parsed.url, free=parsed.is_local)
-            if parsed.batch:
-                return BatchClient(replace(endpoint, batched=True), config.timeout_seconds)
-            return ProviderClient(endpoint, config.timeout_seconds)
+        vendor = vendors.BY_PREFIX[parsed.prefix]
+        endpoint = Endpoint.of(parsed.text, vendor, parsed.target, parsed.url, free=parsed.is_local)
+        if parsed.batch:
+            return BatchClient(replace(endpoint, batched=True), config.timeout_seconds)
+        return ProviderClient(endpoint, config.timeout_seconds)
     (form,) = (form for form in _FORMS if form.prefix == parsed.prefix)
     return form.connect(parsed, config)
 
@@ -191,9 +180,8 @@ def require_keys(names: Iterable[str]) -> None:
     from pike.llm.provider import Endpoint
 
     for parsed in map(parse, names):
-        for vendor in vendors.VENDORS:
-            if vendor.prefix == parsed.prefix:
-                Endpoint.of(parsed.text, vendor, parsed.target, parsed.url).key()
+        if parsed.asks_provider:
+            Endpoint.of(parsed.text, vendors.BY_PREFIX[parsed.prefix], parsed.target, parsed.url).key()
 
 
 def _words(line: str) -> tuple[str, ...]:

@@ -150,6 +150,7 @@ VENDORS: tuple[Vendor, ...] = (
     ),
 )
 """Every provider. Names, messages, key checks, redaction and prices follow from this list."""
+BY_PREFIX = {vendor.prefix: vendor for vendor in VENDORS}
 
 
 def key_variables() -> tuple[str, ...]:

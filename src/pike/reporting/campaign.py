@@ -17,7 +17,7 @@ from pike.core.errors import UserError
 from pike.core.settings.budget import Spend
 from pike.reporting.fold import summarise
 from pike.reporting.standings import Axis, Cut, NewBest, Standing, Trajectory, best_at, standing, trajectory
-from pike.reporting.summary import RunSummary, State, VerdictPoint
+from pike.reporting.summary import RunSummary, State
 from pike.store import campaigns, checkpoint
 
 
@@ -205,20 +205,12 @@ def _condensed(summary: RunSummary) -> RunFigures:
         spend=summary.spend,
         held_usd=summary.held_usd,
         unanswered_usd=summary.unanswered_usd,
-        rises=tuple(_rises(summary.points)),
+        rises=tuple(NewBest(point.queries, point.usd, point.best) for point in summary.rises),
         final=summary.best.speedup if finished and summary.best else None,
         candidates=sum(entrant.search is not None for entrant in summary.entrants),
         seconds=summary.seconds,
         sessions=summary.sessions,
     )
-
-
-def _rises(points: Sequence[VerdictPoint]) -> Iterable[NewBest]:
-    best = 0.0
-    for point in points:
-        if point.best > best:
-            best = point.best
-            yield NewBest(point.queries, point.usd, best)
 
 
 def _figures_of_result(result: Result | None) -> RunFigures | None:

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from pike.core import figures
-from pike.core.errors import StoreError, UserError
+from pike.core.errors import UserError
 from pike.core.step import ORIGINAL
 from pike.core.text.printable import printable
 from pike.reporting.campaign import summarise_campaign
@@ -33,6 +33,7 @@ from pike.reporting.view import (
 from pike.reporting.view.shell import environment, style
 from pike.store import read_results
 from pike.store.campaigns import RUNS, is_campaign
+from pike.store.whole import replacing
 
 PAGE = "report.html"
 INDEX = "index.html"
@@ -120,11 +121,6 @@ def _runs_in(folder: Path) -> list[tuple[Path, RunSummary]]:
 
 def _save(path: Path, texts: Iterable[str]) -> Path:
     """Replace `path` in one move, so that a page open in a browser is never half written."""
-    try:
-        draft = path.with_suffix(".tmp")
-        with draft.open("w", encoding="utf-8") as file:
-            file.writelines(map(printable, texts))
-        draft.replace(path)
-    except OSError as error:
-        raise StoreError(f"Cannot write {path}: {error.strerror}; free the disk or its permissions") from error
+    with replacing(path) as file:
+        file.writelines(printable(text).encode() for text in texts)
     return path

@@ -244,6 +244,12 @@ class RunSummary:
         good = {(e.step.round, e.step.sample) for e in judged if e.step and e.search and e.search.valid}
         return len(samples - good)
 
+    @property
+    def rises(self) -> tuple[VerdictPoint, ...]:
+        """The points at which the best so far rose."""
+        before = (0.0, *(point.best for point in self.points))
+        return tuple(point for point, best in zip(self.points, before, strict=False) if point.best > best)
+
     def entrant(self, candidate_id: str) -> ReportedCandidate | None:
         """The entrant with this candidate id, None if there is none."""
         return next((e for e in self.entrants if e.candidate.id == candidate_id), None)

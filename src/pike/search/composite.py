@@ -35,7 +35,7 @@ from pike.search.options.prompting import PlanCode
 from pike.search.options.repair import FixOrder, Immediate
 from pike.search.options.search import SearchOptions
 from pike.search.options.selection import Seeding, TopK, Weighted
-from pike.search.parts import OUTSIDE, Library, Move, Node, SearchState
+from pike.search.parts import OUTSIDE, Move, Node, SearchState
 from pike.search.progress import SearchProgress
 from pike.search.sample import Phase, Sample
 from pike.search.tree import CandidateTree
@@ -61,9 +61,10 @@ class CompositeStrategy:
         self._left = queries
         self._blank = Step(0, Role.OPTIMISE, max_output_tokens=options.max_output_tokens)
         self._tree = CandidateTree()
-        self._library = make_library(options, run_seed)
-        self._selection = make_selection(options, self._library, self._tree, run_seed)
-        self._inspirations = Inspirations(options, self._library, self._tree)
+        self.library = make_library(options, run_seed)
+        """The part that remembers solutions."""
+        self._selection = make_selection(options, self.library, self._tree, run_seed)
+        self._inspirations = Inspirations(options, self.library, self._tree)
         self._progress = SearchProgress(options.scope)
         self._original_ms: float | None = None
         self._admitted = 0
@@ -81,11 +82,6 @@ class CompositeStrategy:
     def done(self) -> bool:
         """True when nothing is in flight and `ask` will never give another step."""
         return not self._in_flight and not self._open and not self._can_begin()
-
-    @property
-    def library(self) -> Library:
-        """The part that remembers solutions."""
-        return self._library
 
     def admit(self, candidate: Candidate, evaluation: Evaluation) -> None:
         """Take a valid solution from outside, before the first ask.
@@ -286,7 +282,7 @@ class CompositeStrategy:
 
     def _join(self, node: Node) -> None:
         self._tree.add(node)
-        self._library.add(node)
+        self.library.add(node)
         self._selection.learn(node)
 
     def _tell_original(self, ms: float) -> None:
@@ -294,7 +290,7 @@ class CompositeStrategy:
         if self._original_ms is None:
             self._original_ms = ms
             node = Node(ms, OUTSIDE, -1, 0, ORIGINAL)
-            self._library.add(node)
+            self.library.add(node)
             self._selection.learn(node)
 
     def _begin(self, ideas: tuple[str, ...]) -> None:
@@ -315,7 +311,7 @@ class CompositeStrategy:
             self._start(move, idea)
         self._to_close = pacing.to_wait_for(len(moves))
         if self._round > 0 or not self._admitted_compete_later():
-            self._library.begin_round()
+            self.library.begin_round()
             self._selection.begin_round()
 
     def _admitted_compete_later(self) -> bool:

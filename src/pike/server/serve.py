@@ -12,6 +12,7 @@ import ipaddress
 import secrets
 import socket
 from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pike.api.external import ExternalRuns
 from pike.api.options import Options
 from pike.api.views import find_task
-from pike.core.errors import UserError
+from pike.core.errors import UserError, needing
 from pike.server.runs import Runs
 
 if TYPE_CHECKING:
@@ -87,12 +88,8 @@ async def serve_stdio(offer: Offer, external: ExternalRuns | None = None) -> Non
     Raises:
         UserError: the extra `mcp` is missing, or there is nothing to offer.
     """
-    external = external or ExternalRuns()
-    server = _built(offer, external)
-    try:
-        await server.run_stdio_async()
-    finally:
-        await external.aclose()
+    async with aclosing(external or ExternalRuns()) as moves:
+        await _built(offer, moves).run_stdio_async()
 
 
 async def serve_http(
@@ -112,21 +109,16 @@ async def serve_http(
         UserError: the extra `mcp` is missing, there is nothing to offer, or the address cannot
             be used.
     """
-    external = external or ExternalRuns()
-    server = _built(offer, external)
-    import uvicorn
+    async with aclosing(external or ExternalRuns()) as moves:
+        server = _built(offer, moves)
+        import uvicorn
 
-    app: ASGIApp = server.streamable_http_app(streamable_http_path=PATH, host=host)
-    listener = listen(host, port)
-    try:
-        config = uvicorn.Config(
-            TokenGate(app, token) if token else app, log_level="warning", timeout_graceful_shutdown=3
-        )
-        started(url_of(listener) + PATH)
-        await uvicorn.Server(config).serve(sockets=[listener])
-    finally:
-        listener.close()
-        await external.aclose()
+        app: ASGIApp = server.streamable_http_app(streamable_http_path=PATH, host=host)
+        gated = TokenGate(app, token) if token else app
+        config = uvicorn.Config(gated, log_level="warning", timeout_graceful_shutdown=3)
+        with listen(host, port) as listener:
+            started(url_of(listener) + PATH)
+            await uvicorn.Server(config).serve(sockets=[listener])
 
 
 class TokenGate:
@@ -152,12 +144,8 @@ class TokenGate:
 
 
 def _built(offer: Offer, external: ExternalRuns) -> MCPServer[Any]:
-    try:
+    with needing("The MCP server", "mcp"):
         from pike.server.tools import build
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] == "pike":
-            raise
-        raise UserError(f"The MCP server needs {error.name}: pip install 'pike-torch[mcp]'") from None
     tasks = tuple(find_task(name) for name in offer.tasks)
     return build(Runs(external, offer.root, tasks, offer.options, offer.only))
 

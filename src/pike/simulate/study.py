@@ -133,26 +133,22 @@ def sample(
 
 def geomean(found: Sequence[RunSample], cut: int, *, observed: bool = False) -> Geomean:
     """The geometric mean over the suite at the cut with this index, with its intervals."""
+    import numpy
+
     by_repeat: dict[int, list[float]] = {}
     for each in found:
         by_repeat.setdefault(each.repeat, []).append((each.observed if observed else each.gains)[cut])
-    means = sorted(statistics.fmean(gains) for gains in by_repeat.values())
+    means = [statistics.fmean(gains) for gains in by_repeat.values()]
     mean = statistics.fmean(means)
     error = statistics.stdev(means) / math.sqrt(len(means)) if len(means) > 1 else math.inf
     half = min(error * NORMAL_95, 50.0)
+    low, high = map(float, numpy.quantile(means, (0.025, 0.975)))
     return Geomean(
         mean=math.exp(mean),
         ci95=(math.exp(mean - half), math.exp(mean + half)),
         median=math.exp(statistics.median(means)),
-        single95=(math.exp(_quantile(means, 0.025)), math.exp(_quantile(means, 0.975))),
+        single95=(math.exp(low), math.exp(high)),
     )
-
-
-def _quantile(ordered: Sequence[float], part: float) -> float:
-    place = part * (len(ordered) - 1)
-    below = int(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
 
 
 def _team(conditions: Conditions, parameters: Parameters) -> Team:

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import threading
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,17 +36,13 @@ class JournalMark:
 
 def mark_of(folder: Path) -> JournalMark:
     """The mark of the journal in `folder` now."""
-    connection = schema.connect_to_read(folder)
-    try:
-        with reading(folder):
-            last = schema.last_seq(connection)
-            places = sorted({1, last, *(last * part // SPREAD for part in range(1, SPREAD))})
-            digest = hashlib.sha256()
-            for row in schema.rows_at(connection, places):
-                digest.update(repr(row).encode("utf-8", "surrogatepass"))
-            return JournalMark(last, digest.hexdigest())
-    finally:
-        connection.close()
+    with closing(schema.connect_to_read(folder)) as connection, reading(folder):
+        last = schema.last_seq(connection)
+        places = sorted({1, last, *(last * part // SPREAD for part in range(1, SPREAD))})
+        digest = hashlib.sha256()
+        for row in schema.rows_at(connection, places):
+            digest.update(repr(row).encode("utf-8", "surrogatepass"))
+        return JournalMark(last, digest.hexdigest())
 
 
 def read(folder: Path, name: str, version: str, mark: JournalMark) -> Any:

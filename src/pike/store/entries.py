@@ -7,6 +7,7 @@ Knows the packed form of an event. Does not know the writer (`journal`) or the S
 import json
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,11 +64,9 @@ def read(folder: Path, after: int = 0, without_texts: Kinds = ()) -> Iterator[Jo
 
 
 def _entries(reader: _Reader, connection: sqlite3.Connection, after: int) -> Iterator[JournalEntry]:
-    try:
+    with closing(connection):
         for row in schema.rows(reader.folder, connection, after):
             yield _entry(row, reader)
-    finally:
-        connection.close()
 
 
 def pack_events(events: Sequence[Event], longest: float = INLINE_CHARACTERS) -> Packed:

@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from pike.core.errors import StoreError, UserError
@@ -25,7 +25,7 @@ from pike.store.lock import RunLock
 Clock = Callable[[], float]
 
 
-class Journal:
+class Journal(AbstractContextManager["Journal"]):
     """The append-only journal in a run folder, held by one process.
 
     Any thread may call its methods. After a failed append it accepts nothing more: a journal never
@@ -34,7 +34,8 @@ class Journal:
 
     def __init__(self, folder: Path, connection: sqlite3.Connection, lock: RunLock, clock: Clock) -> None:
         """Not public: use `create` or `open`."""
-        self._folder = folder
+        self.folder = folder
+        """The run folder."""
         self._connection = connection
         self._lock = lock
         self._clock = clock
@@ -79,7 +80,7 @@ class Journal:
         try:
             connection = schema.connect_to_write(folder)
         except BaseException:
-            lock.release()
+            lock.close()
             raise
         journal = cls(folder, connection, lock, clock)
         try:
@@ -90,25 +91,20 @@ class Journal:
         return journal
 
     def _begin(self) -> None:
-        with writing(self._folder):
+        with writing(self.folder):
             if schema.last_seq(self._connection):
                 raise UserError(
-                    f"'{self._folder}' already holds a run: continue it with 'pike resume {self._folder}', "
+                    f"'{self.folder}' already holds a run: continue it with 'pike resume {self.folder}', "
                     "or choose another folder"
                 )
             schema.create_tables(self._connection)
-            sync_folder(self._folder)
-            sync_folder(self._folder.absolute().parent)
+            sync_folder(self.folder)
+            sync_folder(self.folder.absolute().parent)
 
     def _continue(self) -> None:
-        with reading(self._folder):
+        with reading(self.folder):
             if not schema.last_seq(self._connection):
-                raise UserError(f"The run in '{self._folder}' never began: start it again")
-
-    @property
-    def folder(self) -> Path:
-        """The run folder."""
-        return self._folder
+                raise UserError(f"The run in '{self.folder}' never began: start it again")
 
     def append(self, *events: Event, durable: bool = True) -> tuple[JournalEntry, ...]:
         """Write events as one transaction: after a crash all of them are there, or none.
@@ -140,15 +136,15 @@ class Journal:
     def flush(self) -> None:
         """Make every commit so far durable; other threads may commit meanwhile."""
         with self._failing():
-            schema.sync_log(self._folder)
+            schema.sync_log(self.folder)
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
         """Accept nothing after a failure: a journal never has a hole."""
         if self._closed or self._failure:
-            raise StoreError(self._failure or f"The journal of run '{self._folder}' is closed")
+            raise StoreError(self._failure or f"The journal of run '{self.folder}' is closed")
         try:
-            with writing(self._folder):
+            with writing(self.folder):
                 yield
         except StoreError as error:
             self._failure = self._failure or str(error)
@@ -161,8 +157,8 @@ class Journal:
             StoreError: the journal is closed, or an entry is missing, damaged or not understood.
         """
         if self._closed:
-            raise StoreError(f"The journal of run '{self._folder}' is closed")
-        return read(self._folder, without_texts=without_texts)
+            raise StoreError(f"The journal of run '{self.folder}' is closed")
+        return read(self.folder, without_texts=without_texts)
 
     def last(self) -> JournalEntry:
         """The last entry, read without the others.
@@ -170,11 +166,11 @@ class Journal:
         Raises:
             StoreError: there is none, or it is damaged or not understood.
         """
-        with self._mutex, reading(self._folder):
+        with self._mutex, reading(self.folder):
             after = schema.last_seq(self._connection) - 1
-        for entry in read(self._folder, after):
+        for entry in read(self.folder, after):
             return entry
-        raise StoreError(f"The journal of run '{self._folder}' holds nothing")
+        raise StoreError(f"The journal of run '{self.folder}' holds nothing")
 
     def close(self) -> None:
         """Let go of the run; closing twice does nothing."""
@@ -183,13 +179,10 @@ class Journal:
                 return
             self._closed = True
             try:
-                with writing(self._folder):
+                with writing(self.folder):
                     self._connection.close()
             finally:
-                self._lock.release()
-
-    def __enter__(self) -> Journal:
-        return self
+                self._lock.close()
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -41,7 +41,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 class RunLock:
-    """The right to write one run; held until `release` or the end of the process."""
+    """The right to write one run; held until `close` or the end of the process."""
 
     def __init__(self, folder: Path, now_seconds: float) -> None:
         """Take the lock.
@@ -62,7 +62,7 @@ class RunLock:
                 os.close(self._descriptor)
                 raise
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Give the lock up."""
         os.close(self._descriptor)
 

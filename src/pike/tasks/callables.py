@@ -5,7 +5,6 @@ not know how the result is kept (`modules`).
 """
 
 import importlib
-import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pike.core.errors import UserError
 from pike.core.settings.merging import nearest
 from pike.core.task import Task
 from pike.tasks.modules import from_module
+from pike.tasks.own_files import cache_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def from_callable(text: str, *, folder: Path | None = None) -> Task:
     except Exception as error:  # the user's own code may raise anything
         raise UserError(f"Task '{text}': calling it raised {type(error).__name__}: {error}") from error
     module, call = _understood(built, text)
-    where = folder or cache_folder()
+    where = folder or cache_folder("modules")
     return from_module(module, call.args, call.kwargs, folder=where, name=attribute, id=text, origin=text)
 
 
@@ -81,12 +81,6 @@ def as_call(example_inputs: Any) -> ForwardCall | None:
         if isinstance(args, tuple | list) and isinstance(kwargs, Mapping):
             return ForwardCall(tuple(args), dict(kwargs))
     return ForwardCall(tuple(example_inputs), {})
-
-
-def cache_folder() -> Path:
-    """The folder of live modules outside of runs."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "pike" / "modules"
 
 
 def _imported(module_name: str, text: str) -> Any:

@@ -6,7 +6,6 @@ none. Does not know how lint works.
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +17,7 @@ from pike.core.errors import StoreError
 from pike.core.task import Task, TaskKind
 from pike.core.verdict.evaluation import Precision
 from pike.core.verdict.lint import LintReport
+from pike.tasks import own_files
 from pike.tasks.loaders import shipped
 
 SHIPPED = "lint.json"
@@ -83,12 +83,9 @@ def keep(task: Task, verdict: LintVerdict) -> None:
     """
     if task.kind is not TaskKind.SOURCE:
         return
-    path = _folder() / f"{_key(task, verdict.precision)}.json"
-    part = path.with_suffix(f".{os.getpid()}.part")
+    path = _path(_key(task, verdict.precision))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(encode(verdict)) + "\n")
-        part.replace(path)
+        own_files.write(path, f"{json.dumps(encode(verdict))}\n".encode())
     except OSError as error:
         raise StoreError(f"The result of the lint cannot be kept in {path.parent}: {error}") from error
 
@@ -118,7 +115,7 @@ def _key(task: Task, precision: Precision) -> str:
 def _read(key: str) -> LintVerdict | None:
     """The user's own, else the shipped one; a damaged file counts as none."""
     try:
-        return decode(LintVerdict, json.loads((_folder() / f"{key}.json").read_text()))
+        return decode(LintVerdict, json.loads(_path(key).read_text()))
     except (OSError, ValueError):
         return _shipped().get(key)
 
@@ -131,6 +128,5 @@ def _shipped() -> Mapping[str, LintVerdict]:
     return found
 
 
-def _folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "pike" / "lint"
+def _path(key: str) -> Path:
+    return own_files.cache_folder("lint") / f"{key}.json"

@@ -10,7 +10,6 @@ import contextlib
 import copy
 import hashlib
 import io
-import os
 import re
 import sys
 import sysconfig
@@ -23,6 +22,7 @@ import cloudpickle
 
 from pike.core.errors import UserError
 from pike.core.task import Task, TaskKind
+from pike.tasks import own_files
 from pike.tasks.describe import describe
 from pike.tasks.files import task_files
 
@@ -157,11 +157,8 @@ def _write(data: bytes, folder: Path, what: str) -> Path:
     """Write atomically, under a name that depends on the content."""
     digest = hashlib.sha256(data).hexdigest()[:16]
     path = (folder / f"{_slug(what)}-{digest}.pkl").resolve()
-    part = path.with_suffix(f".{os.getpid()}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(data)
-        part.replace(path)
+        own_files.write(path, data)
     except OSError as error:
         raise UserError(f"The module cannot be saved in {folder}: {error}") from error
     return path

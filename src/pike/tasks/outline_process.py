@@ -13,6 +13,7 @@ import selectors
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
 
@@ -26,16 +27,12 @@ _MOST_BYTES = 4 << 30
 """Address space beyond that at the start, for constructors that need memory."""
 
 
-class Inspector:
+class Inspector(AbstractContextManager["Inspector"]):
     """Finds outlines in a process, which starts when needed and again after a task killed it."""
 
     def __init__(self, most_seconds: float = MOST_SECONDS) -> None:
         self.most_seconds = most_seconds
         self._process: subprocess.Popen[str] | None = None
-
-    def __enter__(self) -> Inspector:
-        """Nothing is started yet."""
-        return self
 
     def __exit__(self, *_: object) -> None:
         """End the process."""
@@ -77,12 +74,6 @@ class Inspector:
         if process is not None:
             process.kill()
             process.communicate()
-
-
-def outlines(tasks: Iterable[Task]) -> Iterator[Outline]:
-    """The outline of each task, in order."""
-    with Inspector() as inspector:
-        yield from (inspector.outline(task) for task in tasks)
 
 
 def _is_ready(stream: IO[str], seconds: float) -> bool:

@@ -19,7 +19,7 @@ from pike.api.views import Axis, CampaignFigures, CampaignProgress, CellFigures,
 from pike.cli import options as opt
 from pike.cli.display.live import LiveView, last_lines
 from pike.cli.display.run import WAITING
-from pike.cli.terminal import Terminal
+from pike.cli.terminal import Terminal, table_of
 from pike.core import figures
 from pike.core.errors import UserError
 
@@ -96,11 +96,8 @@ def show(terminal: Terminal, folder: Path, found: CampaignFigures) -> None:
 
 def standings_table(found: CampaignFigures) -> Table:
     """Every contender of a campaign at every cut."""
-    table = Table()
-    table.add_column("at")
-    table.add_column("contender", overflow="fold")
-    for name in ("clamped", "over repeats", "unclamped", "fast_1", "fast_1.5", "fast_2", "failed", "reached"):
-        table.add_column(name, justify="right")
+    figures_of = ("clamped", "over repeats", "unclamped", "fast_1", "fast_1.5", "fast_2", "failed", "reached")
+    table = table_of(("at", "contender"), figures_of)
     last: Cut | None = None
     for row in found.standings:
         if last is not None and row.cut != last:

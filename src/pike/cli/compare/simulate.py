@@ -11,7 +11,7 @@ from rich.text import Text
 
 from pike.api.simulation import LEVELS, RunComparison, SimulatedPreset, comparable, compare
 from pike.cli import options as opt
-from pike.cli.terminal import Terminal
+from pike.cli.terminal import Terminal, table_of
 from pike.core import figures
 
 Preset = Annotated[
@@ -55,10 +55,8 @@ def simulate(
 
 
 def _table(found: list[SimulatedPreset]) -> Table:
-    table = Table()
-    table.add_column("strategy", overflow="fold")
-    for name in ("runs", "geomean", "95 % of the mean", "median", "95 % of single runs", "cost of a run", "repaired"):
-        table.add_column(name, justify="right")
+    numbers = ("runs", "geomean", "95 % of the mean", "median", "95 % of single runs", "cost of a run", "repaired")
+    table = table_of(("strategy",), numbers)
     for each in found:
         table.add_row(
             Text(each.preset, style="bold"),

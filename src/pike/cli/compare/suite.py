@@ -19,7 +19,7 @@ from pike.api.outputs import report as write_page
 from pike.api.suite import Column, ResultsTable
 from pike.api.views import FAST, has_results
 from pike.cli import options as opt
-from pike.cli.terminal import Terminal
+from pike.cli.terminal import Terminal, table_of
 from pike.core import figures
 from pike.core.comparison.results import Result
 from pike.core.errors import UserError
@@ -171,11 +171,8 @@ def _survey(given: Mapping[str, Any]) -> api.Survey:
 
 def _show_plan(terminal: Terminal, plan: api.SuitePlan, minutes: float | None) -> None:
     """What is to be done, and how long it should take."""
-    table = Table(title=f"{plan.device.name}, {figures.plural(plan.workers, 'worker')}", title_justify="left")
-    for name in ("contenders", "on"):
-        table.add_column(name, overflow="fold")
-    for name in ("cells", "time", "by then"):
-        table.add_column(name, justify="right")
+    title = f"{plan.device.name}, {figures.plural(plan.workers, 'worker')}"
+    table = table_of(("contenders", "on"), ("cells", "time", "by then"), title)
     total = 0.0
     for stage in plan.stages:
         total += stage.seconds
@@ -189,10 +186,9 @@ def _show_plan(terminal: Terminal, plan: api.SuitePlan, minutes: float | None) -
 def suite_table(found: ResultsTable) -> Table:
     """What each contender came to on a suite."""
     title = f"{found.suite or 'tasks'} on {found.device}, precision {found.precision.value}"
-    table = Table(title=title, title_justify="left")
-    table.add_column("contender", overflow="fold")
-    for name in ("clamped", "unclamped", *(f"fast_{p:g}" for p in FAST), "valid", "failed", "slower", "build"):
-        table.add_column(name, justify="right")
+    fast = (f"fast_{p:g}" for p in FAST)
+    numbers = ("clamped", "unclamped", *fast, "valid", "failed", "slower", "build")
+    table = table_of(("contender",), numbers, title)
     for column in found.columns:
         table.add_row(Text(column.contender.name), *_figures(column, len(found.tasks)))
     return table
@@ -200,11 +196,8 @@ def suite_table(found: ResultsTable) -> Table:
 
 def parts_table(found: ResultsTable) -> Table:
     """The geomeans of each contender on either half and on each family."""
-    table = Table(title=f"{found.suite} by halves and families", title_justify="left")
-    table.add_column("tasks", overflow="fold")
     names = [column.contender.name for column in found.columns]
-    for name in ("", *names):
-        table.add_column(Text(name), justify="right")
+    table = table_of(("tasks",), map(Text, ("", *names)), f"{found.suite} by halves and families")
     for part in found.parts:
         reached = {column.contender.name: column.clamped for column in part.columns}
         table.add_row(part.part, str(len(part.tasks)), *(figures.times(reached.get(name)) for name in names))

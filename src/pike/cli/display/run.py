@@ -14,7 +14,7 @@ from rich.text import Text
 
 from pike.api.runs import Optimized
 from pike.api.views import RunResult, RunSummary, summarise
-from pike.cli.terminal import Terminal
+from pike.cli.terminal import Terminal, table_of
 from pike.core import figures
 from pike.core.events import Stopped
 from pike.core.verdict.evaluation import Evaluation
@@ -55,12 +55,9 @@ def row_of(result: RunResult, summary: RunSummary) -> RunRow:
 
 def runs_table(rows: Sequence[RunRow]) -> Table:
     """The outcomes of runs, one row each."""
-    table = Table()
-    table.add_column("model", overflow="fold")
     asked = any(row.result.asks_models for row in rows)
     measured = ("eager", "torch.compile", "best", "speedup", "95 % interval", "largest error", "candidates")
-    for name in (*measured, *(("queries",) if asked else ()), "time"):
-        table.add_column(name, justify="right")
+    table = table_of(("model",), (*measured, *(("queries",) if asked else ()), "time"))
     for row in rows:
         evaluation, improved = row.result.evaluation, row.result.improved
         timing = evaluation.timing if evaluation else None
@@ -83,10 +80,7 @@ def runs_table(rows: Sequence[RunRow]) -> Table:
 
 def history_table(result: RunResult) -> Table:
     """The compositions of recipes, each with its gain over the best before it."""
-    table = Table()
-    table.add_column("recipes", overflow="fold")
-    for name in ("speedup", "gained"):
-        table.add_column(name, justify="right")
+    table = table_of(("recipes",), ("speedup", "gained"))
     table.add_column("why not", overflow="fold")
     for one in result.recipe_history:
         gained = f"+{one.gained - 1:.0%}" if one.gained else ""

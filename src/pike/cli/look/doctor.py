@@ -14,7 +14,7 @@ from rich.text import Text
 from pike.api import judging
 from pike.api.views import Check, SelfTestResult
 from pike.cli import options as opt
-from pike.cli.terminal import Terminal
+from pike.cli.terminal import Terminal, table_of
 from pike.core import figures
 
 SelfTest = Annotated[
@@ -54,10 +54,7 @@ def _self_test(terminal: Terminal, device: str) -> int:
 
 def checks_table(checks: Iterable[Check]) -> Table:
     """What works on this machine."""
-    table = Table(show_lines=False)
-    table.add_column("")
-    for name in ("what", "found", "what to do"):
-        table.add_column(name, overflow="fold")
+    table = table_of(("", "what", "found", "what to do"))
     for check in checks:
         mark, style = ("yes", "green") if check.ok else ("MISSING", "bold red") if check.needed else ("no", "yellow")
         table.add_row(Text(mark, style=style), check.name, Text(check.detail), Text(check.cure))
@@ -66,10 +63,7 @@ def checks_table(checks: Iterable[Check]) -> Table:
 
 def self_test_table(results: Iterable[SelfTestResult]) -> Table:
     """What the evaluator enforces, by the samples that show it."""
-    table = Table(show_lines=False)
-    table.add_column("")
-    for name in ("mechanism", "sample", "expected", "got", "detail"):
-        table.add_column(name, overflow="fold")
+    table = table_of(("", "mechanism", "sample", "expected", "got", "detail"))
     for one in results:
         mark, style = ("yes", "green") if one.ok else ("NO", "bold red")
         mark, style = (mark, style) if one.promised else ("-", "yellow")

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from pike.api.views import PresetInfo, presets
 from pike.cli import options as opt
-from pike.cli.terminal import Terminal
+from pike.cli.terminal import Terminal, table_of
 
 
 def strategies(config: opt.Config = None, as_json: opt.Json = False) -> None:
@@ -24,9 +24,7 @@ def strategies(config: opt.Config = None, as_json: opt.Json = False) -> None:
 
 def presets_table(presets: Iterable[PresetInfo]) -> Table:
     """The strategies by name."""
-    table = Table()
-    for name in ("strategy", "what it is", "differs from"):
-        table.add_column(name, overflow="fold")
+    table = table_of(("strategy", "what it is", "differs from"))
     for preset in presets:
         differences = [f"{option}={value}" for option, value in preset.differences]
         differences += [f"a model of its own for {role}" for role in preset.own_models]

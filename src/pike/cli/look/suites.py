@@ -12,7 +12,7 @@ from rich.text import Text
 
 from pike.api.task_list import RegisteredSuite, add_suite, registered, remove_suite
 from pike.cli import options as opt
-from pike.cli.terminal import PlainHelp, Terminal
+from pike.cli.terminal import PlainHelp, Terminal, table_of
 from pike.core import figures
 
 Name = Annotated[
@@ -66,9 +66,7 @@ def remove(name: Name, as_json: opt.Json = False) -> None:
 
 def registered_table(suites: Iterable[RegisteredSuite]) -> Table:
     """Registered suites, with what has changed since."""
-    table = Table()
-    table.add_column("suite", overflow="fold")
-    table.add_column("tasks", justify="right")
+    table = table_of(("suite",), ("tasks",))
     for name in ("commit", "place", "files"):
         table.add_column(name, overflow="fold")
     for suite in suites:

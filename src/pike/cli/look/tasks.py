@@ -24,7 +24,7 @@ from pike.api.task_list import (
     look_into,
 )
 from pike.cli import options as opt
-from pike.cli.terminal import Terminal
+from pike.cli.terminal import Terminal, table_of
 from pike.core import figures
 from pike.core.codec import encode
 from pike.core.errors import UserError
@@ -127,10 +127,7 @@ def _show_lint(terminal: Terminal, report: LintReport) -> None:
 
 def lint_table(report: LintReport) -> Table:
     """The trivial answers that would pass; without any, those that need no model at all."""
-    table = Table()
-    table.add_column("")
-    for name in ("answer", "why"):
-        table.add_column(name, overflow="fold")
+    table = table_of(("", "answer", "why"))
     for answer in report.passing or [one for one in report.answers if not one.name.startswith("without")]:
         mark, style = ("refused", "green") if answer.refused else ("PASSES", "bold red")
         table.add_row(Text(mark, style=style), Text(answer.name), Text(answer.reason))
@@ -139,9 +136,7 @@ def lint_table(report: LintReport) -> Table:
 
 def suites_table(suites: Iterable[SuiteInfo]) -> Table:
     """Suites by name."""
-    table = Table()
-    table.add_column("suite")
-    table.add_column("tasks", justify="right")
+    table = table_of(("suite",), ("tasks",))
     for suite in suites:
         table.add_row(Text(suite.name, style="bold"), figures.count(suite.tasks))
     return table
@@ -149,17 +144,15 @@ def suites_table(suites: Iterable[SuiteInfo]) -> Table:
 
 def tasks_table(tasks: Iterable[TaskInfo]) -> Table:
     """Tasks with what they take and return."""
-    table, tasks = Table(), tuple(tasks)
-    table.add_column("task", overflow="fold")
-    if any(task.family for task in tasks):
-        table.add_column("family", overflow="fold")
-    table.add_column("parameters", justify="right")
+    tasks = tuple(tasks)
+    families = any(task.family for task in tasks)
+    table = table_of(("task", "family") if families else ("task",), ("parameters",))
     for name in ("inputs", "outputs", "lint"):
         table.add_column(name, overflow="fold")
     for task in tasks:
         known, outline = task.lint, task.outline
         style = "dim" if known is None else "green" if known.sound else "bold red"
-        family = [Text(f"{task.family}{', held out' if task.held_out else ''}")] if len(table.columns) > 5 else []
+        family = [Text(f"{task.family}{', held out' if task.held_out else ''}")] if families else []
         table.add_row(
             Text(task.id, style="bold"),
             *family,
@@ -173,9 +166,7 @@ def tasks_table(tasks: Iterable[TaskInfo]) -> Table:
 
 def linted_table(found: Iterable[Linted]) -> Table:
     """The tasks of a suite that are not sound, with what would pass."""
-    table = Table()
-    for name in ("task", "found", "would pass"):
-        table.add_column(name, overflow="fold")
+    table = table_of(("task", "found", "would pass"))
     for one in found:
         if one.verdict is None:
             table.add_row(Text(one.id), Text("not linted", style="bold red"), Text(one.problem))

@@ -7,6 +7,7 @@ are. Does not know what a judge does there.
 import functools
 import os
 from collections.abc import Callable, Sequence
+from contextlib import closing
 
 from pike.core.errors import UserError
 from pike.engine.executors.contract import Worker
@@ -72,8 +73,5 @@ def start_judge(entry: str = "") -> Worker:
 def _count() -> int:
     from pike.judge.client import JudgeClient
 
-    judge = JudgeClient()
-    try:
+    with closing(JudgeClient()) as judge:
         return judge.gpu_count()
-    finally:
-        judge.close()

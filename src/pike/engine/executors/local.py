@@ -6,6 +6,7 @@ Knows how many this machine and its devices can bear. Does not share work out (`
 import asyncio
 import os
 from collections.abc import Callable
+from contextlib import closing
 
 from pike.core.device import DeviceFacts
 from pike.core.settings.config import EngineConfig
@@ -57,11 +58,8 @@ class LocalExecutor(WorkerPool):
 
     async def explore(self, request: EvaluationRequest, device: DeviceFacts) -> str:
         """What a process of its own finds out."""
-        explorer = ProcessExplorer(gpus.entries(self._config.devices))
-        try:
+        with closing(ProcessExplorer(gpus.entries(self._config.devices))) as explorer:
             return (await asyncio.to_thread(explorer.explore, request.task, device, request.options)).text
-        finally:
-            explorer.close()
 
     async def facts(self, device: str) -> DeviceFacts:
         """What the device is; from then on no more judges work than find memory on it."""

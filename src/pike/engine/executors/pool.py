@@ -137,7 +137,8 @@ class WorkerPool:
 
     def __init__(self, starts: Sequence[_Start], size: int, places: Sequence[str] = ()) -> None:
         self._starts = starts
-        self._size = size = max(size, len(starts))
+        self.size = size = max(size, len(starts))
+        """How many workers may work at once."""
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="pike-worker")
         kinds = cycle(zip(starts, [f" on GPU {one}" * bool(one) for one in places or [""] * len(starts)], strict=True))
         self._idle = [
@@ -150,11 +151,6 @@ class WorkerPool:
         self._closed = False
         self._preflights: dict[_Terms, float | None] = {}
         self._facts: dict[str, DeviceFacts] = {}
-
-    @property
-    def size(self) -> int:
-        """How many workers may work at once."""
-        return self._size
 
     async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
         """The verdict; a worker that dies is replaced and the evaluation tried once more."""
@@ -240,8 +236,8 @@ class WorkerPool:
 
     async def shrink(self, size: int) -> None:
         """Let no more than `size` workers work at once from now on."""
-        while self._size > size:
-            self._size -= 1  # before waiting: another task may ask meanwhile
+        while self.size > size:
+            self.size -= 1  # before waiting: another task may ask meanwhile
             await self._free.acquire()
             slot = max(self._idle, key=lambda slot: (self._crowd(slot), slot.prepared is None, not slot.runs))
             self._idle.remove(slot)
@@ -253,7 +249,7 @@ class WorkerPool:
 
     @asynccontextmanager
     async def _among_others(self, candidates: int = 1) -> AsyncIterator[None]:
-        places = min(self._size, (candidates + 2) // 2)  # one worker has a candidate and an original
+        places = min(self.size, (candidates + 2) // 2)  # one worker has a candidate and an original
         async with AsyncExitStack() as held:
             async with self._turn:  # two groups that each had a part of their places would wait for each other
                 for _ in range(places):

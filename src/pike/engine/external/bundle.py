@@ -20,6 +20,7 @@ from pike.core.device import DeviceFacts
 from pike.core.errors import StoreError, UserError
 from pike.core.verdict.evaluation import Effort, EvaluateOptions, Evaluation, EvaluationRequest
 from pike.engine.executors.parcel import Parcel
+from pike.store.whole import replacing
 
 FORMAT = 1
 SUFFIX = ".jsonl"
@@ -126,17 +127,11 @@ def write_bundle(path: Path, parcels: Iterable[Parcel], waiting: Iterable[Waitin
         StoreError: the disk refuses.
     """
     body: list[Line] = [*parcels, *waiting]
-    beside, digest = path.with_name(f".{path.name}.{os.getpid()}"), ""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("wb") as file:
-            for line in [BundleHead(len(body)), *body]:
-                text, digest = _written(line, digest)
-                file.write(text)
-        os.replace(beside, path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise StoreError(f"The bundle {path} cannot be written: {error.strerror}") from error
+    digest = ""
+    with replacing(path) as file:
+        for line in [BundleHead(len(body)), *body]:
+            text, digest = _written(line, digest)
+            file.write(text)
     return digest
 
 

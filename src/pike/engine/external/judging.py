@@ -6,7 +6,7 @@ Needs torch and numpy only. Does not know the runs that the candidates come from
 import asyncio
 import tempfile
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -56,9 +56,8 @@ async def judge_bundle(
         StoreError: the disk refuses.
     """
     bundle = read_bundle(path)
-    owner = executor or executor_of(engine)
-    with ExitStack() as stack:
-        try:
+    async with aclosing(executor or executor_of(engine)) as owner:
+        with ExitStack() as stack:
             facts = await owner.facts(bundle.waiting[0].requests[0].options.device)
             file = VerdictsFile(out, VerdictsHead(bundle.digest, facts))
             stack.callback(file.close)
@@ -83,8 +82,6 @@ async def judge_bundle(
 
             await _within(seconds, [asyncio.create_task(judge(*one)) for one in left])
             return JudgedBundle(done, total, tuple(unusable))
-        finally:
-            await owner.aclose()
 
 
 async def _within(seconds: float | None, work: list[asyncio.Task[None]]) -> None:

@@ -16,7 +16,7 @@ from pike.core.errors import UserError
 from pike.core.step import Candidate
 from pike.core.task import Task, TaskKind
 from pike.core.verdict.evaluation import Evaluation
-from pike.engine.output.files import write_text
+from pike.store.whole import write_text
 
 MARK = "# pike: "
 

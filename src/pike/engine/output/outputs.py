@@ -12,9 +12,9 @@ from pike.core.errors import StoreError
 from pike.core.task import Task
 from pike.engine.output import best_file
 from pike.engine.output.best_file import Terms
-from pike.engine.output.files import write_text
 from pike.engine.output.originals import OriginalModel
 from pike.engine.output.result import BEST, RESULT, RunResult
+from pike.store.whole import write_text
 
 
 def written(folder: Path, result: RunResult) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pike import llm
-from pike.core.agent import Agent, Context, Proposal
+from pike.core.agent import Agent
 from pike.core.query import Answer, Query
 from pike.core.rng import stream
 from pike.core.settings.config import NONE, LlmConfig, RunConfig
@@ -78,7 +78,7 @@ class Agents:
         for client in self.clients.values():
             if isinstance(client, BatchClient):
                 client.go_on(ledger.sent_together, state.batches)
-        unasked: Agent | None = RecordedAgent(self.recording) if self.recording else recipes
+        unasked: Agent | None = self.recording or recipes
         askers = {
             role: self._asker(several, state, ledger) for role, several in self.names.items() if several != (NONE,)
         }
@@ -134,17 +134,6 @@ def recipe_agent(explorer: Explorer, state: RunState) -> Agent:
     from pike.recipes import RecipeAgent
 
     return RecipeAgent(lambda: explorer.explore(state.task, state.device, search_terms(state.config)))
-
-
-class RecordedAgent:
-    """Repeats what recipes proposed in a recorded run."""
-
-    def __init__(self, recording: Recording) -> None:
-        self._recording = recording
-
-    async def act(self, context: Context) -> Proposal:
-        """The recorded proposal of the step."""
-        return self._recording.proposal(context.step.id)
 
 
 def _recorded_names(recording: Recording, replay: str) -> dict[Role, tuple[str, ...]]:

@@ -5,12 +5,12 @@ Knows how one begins and goes on from its journals. Does not carry cells out (`s
 
 import json
 import time
+from contextlib import closing
 from pathlib import Path
 
 from pike.core.codec import encode
 from pike.core.comparison.campaign import CampaignPlan
 from pike.engine.output.commit import commit
-from pike.engine.output.files import write_text
 from pike.engine.schedule.contenders import Histories
 from pike.engine.schedule.progress import CampaignObserver, snapshot
 from pike.engine.schedule.records import ResultTerms
@@ -21,6 +21,7 @@ from pike.reporting.campaign import CampaignFigures, CellState, busy_seconds, fi
 from pike.store import campaigns
 from pike.store.campaigns import is_campaign
 from pike.store.lock import RunLock, holder
+from pike.store.whole import write_text
 
 FIGURES = "campaign.json"
 LOOK_SECONDS = 2.0
@@ -46,13 +47,10 @@ async def resume_campaign(folder: Path, wiring: CampaignWiring | None = None) ->
         StoreError: a result or the figures cannot be written.
     """
     plan = campaigns.read_plan(folder)
-    lock = RunLock(folder, time.time())
-    try:
+    with closing(RunLock(folder, time.time())):
         work = _recalled(plan, folder)
         await Scheduler(work, Turns(plan, work.cells), wiring or CampaignWiring()).run()
         return write_figures(folder)
-    finally:
-        lock.release()
 
 
 def write_figures(folder: Path) -> CampaignFigures:

@@ -8,6 +8,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import aclosing, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -141,7 +142,7 @@ async def run_suite(
     starts, places = gpus.starts(here), gpus.entries(here)
     size = survey.workers or worker_count(devices=len(starts))
     owner = wiring.executor or far or WorkerPool(starts, size, places)
-    try:
+    async with aclosing(owner):
         device = await owner.facts(config.evaluate.device)
         workers = survey.workers or (far.size if far else worker_count(device, len(starts)))
         if isinstance(owner, WorkerPool):
@@ -154,20 +155,16 @@ async def run_suite(
             return tuple(suite.known)
         with writing(out):
             out.mkdir(parents=True, exist_ok=True)
-        lock, found = RunLock(out, time.time()), list(suite.known)
+        found = list(suite.known)
 
         def keep(result: Result) -> None:
             found.append(result)
             wiring.on_result(result)
 
         seconds = None if survey.minutes is None else max(0.0, deadline - time.monotonic())
-        try:
+        with closing(RunLock(out, time.time())):
             await Scheduler(suite.work, order, replace(wiring, executor=owner, on_result=keep), seconds).run()
-        finally:
-            lock.release()
         return tuple(found)
-    finally:
-        await owner.aclose()
 
 
 class _Suite:

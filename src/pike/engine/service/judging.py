@@ -32,7 +32,7 @@ from pike.engine.executors.service.wire import (
 from pike.engine.executors.versions import versions
 from pike.engine.service.limits import Quota
 from pike.engine.service.queue import SubmissionQueue
-from pike.store.boundary import writing
+from pike.store.whole import write_text
 
 _LOG = logging.getLogger(__name__)
 PARCELS, TASKS = "parcels", "tasks"
@@ -129,11 +129,7 @@ class Desk:
         except OSError as error:
             raise StoreError(f"The parcel cannot be kept: {error.strerror}") from error
         path = self._folder / PARCELS / parcel.digest
-        with writing(self._folder):
-            path.parent.mkdir(exist_ok=True)
-            beside = path.with_suffix(".part")
-            beside.write_text(json.dumps(encode(task)))
-            beside.replace(path)
+        write_text(path, json.dumps(encode(task)))
         self._keep(parcel.digest, task)
 
     def is_new(self, submission: Submission) -> bool:

@@ -5,7 +5,7 @@ Knows how they go together, and in which order they end. Does not know who may a
 
 import time
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, closing
 from pathlib import Path
 
 from pike.core.errors import UserError
@@ -40,12 +40,8 @@ async def opened_desk(
     folder = folder.resolve()
     with writing(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        stack.callback(RunLock(folder, time.time()).release)
-        queue = SubmissionQueue(folder, time.time)
-        stack.callback(queue.close)
-        owner = executor or executor_of(engine)
-        try:
+    with closing(RunLock(folder, time.time())), closing(SubmissionQueue(folder, time.time)) as queue:
+        async with aclosing(executor or executor_of(engine)) as owner:
             facts = await owner.facts("auto")
             if executor is None and terms.sandbox == "auto" and choose("auto", facts.is_cuda).name == BareProcess.name:
                 raise UserError(
@@ -53,5 +49,3 @@ async def opened_desk(
                     "files: install bubblewrap or podman, or accept that by --set evaluate.sandbox=process"
                 )
             yield Desk(folder, queue, owner, terms, facts)
-        finally:
-            await owner.aclose()

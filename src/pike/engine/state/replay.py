@@ -1,13 +1,13 @@
 """A recorded run: its answers, its proposals and the order of its decisions.
 
-Knows what one journal says. Does not know which agent or pace uses it.
+Knows what one journal says, and gives it again as an agent. Does not know which pace uses it.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from pike import search, store
-from pike.core.agent import Proposal
+from pike.core.agent import Context, Proposal
 from pike.core.errors import UserError
 from pike.core.events import Admitted, Asked, Event, Proposed, QueryAnswered, RunStarted, Stopped, Told
 from pike.core.query import Answer
@@ -37,8 +37,9 @@ class Recording:
     decisions: tuple[Decision, ...]
     stopped: str
 
-    def proposal(self, step_id: int) -> Proposal:
-        """What the recorded step brought, as an agent would give it."""
+    async def act(self, context: Context) -> Proposal:
+        """What the recorded step brought: a recording is the agent that repeats itself."""
+        step_id = context.step.id
         candidate, told = self.proposed.get(step_id), self.told.get(step_id)
         if candidate is not None and (told is None or told.candidate_id is not None):
             return Proposal(

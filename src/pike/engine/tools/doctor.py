@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -53,16 +54,14 @@ def examine() -> tuple[Check, ...]:
 def _device() -> Iterator[Check]:
     from pike.judge.client import JudgeClient
 
-    judge = JudgeClient()
     try:
-        facts = judge.facts("auto")
+        with closing(JudgeClient()) as judge:
+            facts = judge.facts("auto")
     except (BoundaryError, UserError) as error:
         yield Check(
             "judge", False, True, str(error), "See what the judge wrote to standard error, then reinstall torch"
         )
         return
-    finally:
-        judge.close()
     versions = dict(facts.versions)
     yield Check("torch", True, True, versions.get("torch", ""))
     cure = "" if facts.is_cuda else "For an NVIDIA GPU, install its driver and a CUDA build of torch"

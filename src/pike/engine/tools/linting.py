@@ -4,6 +4,7 @@ Knows how to start and end that process. Does not know which answers are tried (
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 
 from pike.core.errors import BoundaryError, PikeError, UserError
 from pike.core.task import Task
@@ -35,12 +36,9 @@ def lint_tasks(
     """
     from pike.judge.client import JudgeClient
 
-    judge = JudgeClient()
-    try:
+    with closing(JudgeClient()) as judge:
         for read in tasks:
             try:
                 yield judge.lint(read(), options)
             except (UserError, BoundaryError) as error:
                 yield error
-    finally:
-        judge.close()

@@ -5,6 +5,7 @@ candidates must pass. Does not know how they are judged (`judge`) or printed.
 """
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 
 from pike.core.verdict.evaluation import EvaluateOptions
@@ -70,13 +71,9 @@ def self_test(
         got = f"{found.got}, {found.speedup:.2f}x" if found.speedup else found.got
         return SelfTestResult(words, sample.id, sample.title, expected, got, not found.problem, detail, found.seconds)
 
-    with Bait():
-        judge = JudgeClient()
-        try:
-            options = EvaluateOptions(judge.facts(device).device, max_timing_seconds=_SECONDS, correctness_seeds=2)
-            for sample in sorted((s for s in catalogue() if s.self_test), key=lambda s: s.task):
-                results.append(judged(judge, sample, options))
-                on_result(results[-1])
-        finally:
-            judge.close()
+    with Bait(), closing(JudgeClient()) as judge:
+        options = EvaluateOptions(judge.facts(device).device, max_timing_seconds=_SECONDS, correctness_seeds=2)
+        for sample in sorted((s for s in catalogue() if s.self_test), key=lambda s: s.task):
+            results.append(judged(judge, sample, options))
+            on_result(results[-1])
     return tuple(results)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pike.core.errors import UserError
-from pike.engine.output.files import write_text
 from pike.store.boundary import writing
+from pike.store.whole import write_text
 
 _BODY = Path(__file__).with_suffix(".sh")
 _TIME = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")

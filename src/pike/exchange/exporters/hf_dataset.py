@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from pike.core import figures
-from pike.core.errors import UserError
+from pike.core.errors import needing
 from pike.exchange.exporters.exported import MARK, Exported, replace_folder
 from pike.exchange.exporters.traces import traces
 
@@ -16,10 +16,8 @@ FOLDER = "hf-dataset"
 
 def export(folder: Path, out: Path | None) -> Exported:
     """Write the folder `OUT/hf-dataset`, by default inside the run's folder."""
-    try:
+    with needing("--to hf-dataset", "hf"):
         import datasets
-    except ImportError as error:
-        raise UserError("Data sets need a package: pip install 'pike-torch[hf]'") from error
     rows = traces(folder)
     path = (out or folder) / FOLDER
     data = datasets.Dataset.from_list(rows)

@@ -6,6 +6,7 @@ layout, nor how a journal is written (`writing`).
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from pike.core.errors import UserError
 from pike.core.events import ImportedFrom
@@ -138,3 +139,9 @@ def number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)
+
+
+def object_of(data: Any, key: str = "") -> dict[str, Any]:
+    """A JSON object, or the one under a key of it; empty where there is none."""
+    found = data.get(key) if key and isinstance(data, dict) else data
+    return found if isinstance(found, dict) else {}

@@ -15,7 +15,7 @@ from pike.core.query import Answer
 from pike.core.step import ORIGINAL
 from pike.core.task import Task, TaskKind
 from pike.core.verdict.evaluation import Status
-from pike.exchange.importers.foreign import ForeignCandidate, ForeignRun, ForeignVerdict, number
+from pike.exchange.importers.foreign import ForeignCandidate, ForeignRun, ForeignVerdict, number, object_of
 
 TOOL = "OpenEvolve"
 ERROR, METADATA = "error", "metadata.json"
@@ -87,14 +87,13 @@ def _run(checkpoint: Path) -> ForeignRun:
         strategy=str(origin.get("strategy") or "openevolve"),
         original=verdict_of(roots[0].get("metrics")),
         candidates=tuple(_candidates(programs, roots[0], _islands(checkpoint / METADATA))),
-        model=next((str(one["metadata"]["author"]) for one in programs if _author(one)), ""),
+        model=next(filter(None, map(_author, programs)), ""),
     )
 
 
 def _islands(path: Path) -> dict[str, int]:
     """The island of each program; a copy that migrated is a program of its own."""
-    metadata = load_json(path) if path.is_file() else None
-    islands = metadata.get("islands") if isinstance(metadata, dict) else None
+    islands = object_of(load_json(path)).get("islands") if path.is_file() else None
     return {str(name): number for number, names in enumerate(islands or ()) for name in names}
 
 
@@ -142,7 +141,7 @@ def _names(by_id: dict[str, dict[str, Any]], root: dict[str, Any]) -> dict[str, 
 
 def verdict_of(metrics: Any) -> ForeignVerdict:
     """What the metrics of a program say; `runtime` and `runtime_ms` are milliseconds."""
-    known = metrics if isinstance(metrics, dict) else {}
+    known = object_of(metrics)
     ms = number(known.get("runtime_ms")) or number(known.get("runtime"))
     score = number(known.get("combined_score"))
     failed = known.get(ERROR)
@@ -152,23 +151,18 @@ def verdict_of(metrics: Any) -> ForeignVerdict:
 
 
 def _author(program: dict[str, Any]) -> str:
-    metadata = program.get("metadata")
-    return str(metadata.get("author") or "") if isinstance(metadata, dict) else ""
+    return str(object_of(program, "metadata").get("author") or "")
 
 
 def _note(program: dict[str, Any]) -> str:
-    metadata = program.get("metadata")
-    changes = program.get("changes_description") or (metadata.get("changes") if isinstance(metadata, dict) else "")
+    changes = program.get("changes_description") or object_of(program, "metadata").get("changes")
     first = str(changes or "").strip().partition("\n")[0]
     return f"{program['id']}: {first}".rstrip(": ")
 
 
 def _dialogue(program: dict[str, Any]) -> tuple[str, str, Answer | None]:
     """System prompt, prompt and answer, as far as the checkpoint logged them."""
-    prompts = program.get("prompts")
-    first = next(iter(prompts.values()), None) if isinstance(prompts, dict) else None
-    if not isinstance(first, dict):
-        return "", "", None
+    first = object_of(next(iter(object_of(program, "prompts").values()), None))
     responses = first.get("responses") or []
     answer = Answer(str(responses[-1]), model=_author(program)) if responses else None
     return str(first.get("system") or ""), str(first.get("user") or ""), answer

@@ -16,7 +16,7 @@ from pike.core.query import Answer
 from pike.core.step import ORIGINAL
 from pike.core.task import Task, TaskKind
 from pike.core.verdict.evaluation import Status, Tolerance
-from pike.exchange.importers.foreign import ForeignCandidate, ForeignRun, ForeignVerdict, number
+from pike.exchange.importers.foreign import ForeignCandidate, ForeignRun, ForeignVerdict, number, object_of
 from pike.exchange.importers.openevolve import load_json, without_markers
 from pike.tasks.loaders import load_suite
 
@@ -161,15 +161,11 @@ def _parent(prompt: str, valid: list[tuple[str, str]]) -> str:
 
 def _verdict(attempt: Path, source: str) -> ForeignVerdict:
     """What `metrics_artifacts.json` says; one that is missing or empty means an unfinished attempt."""
-    path = attempt / "metrics_artifacts.json"
-    try:
-        data = load_json(path) if path.is_file() else {}
-    except UserError:
-        data = {}
-    results = _object(_object(data, "artifacts"), "results")
-    judged = _object(results, "eval_results")
+    data = _read_object(attempt / "metrics_artifacts.json")
+    results = object_of(object_of(data, "artifacts"), "results")
+    judged = object_of(results, "eval_results")
     log = "\n".join(filter(None, (str(results.get(key) or "") for key in ("stdout", "stderr"))))
-    ms = number(_object(data, "metrics").get("runtime")) or number(judged.get("runtime"))
+    ms = number(object_of(data, "metrics").get("runtime")) or number(judged.get("runtime"))
     if ms:
         return ForeignVerdict(Status.VALID, ms, log=log)
     if not source:
@@ -186,23 +182,22 @@ def _verdict(attempt: Path, source: str) -> ForeignVerdict:
 
 def _answer(attempt: Path) -> Answer | None:
     """The answer with its tokens, from the response of Google's or of an OpenAI-like interface."""
-    text, path = _text(attempt / "response.md"), attempt / "raw_response.json"
-    try:
-        raw = load_json(path) if path.is_file() else {}
-    except UserError:
-        raw = {}
-    usage = _object(raw, "usage_metadata") or _object(raw, "usage")
+    text, raw = _text(attempt / "response.md"), _read_object(attempt / "raw_response.json")
+    usage = object_of(raw, "usage_metadata") or object_of(raw, "usage")
     sent = number(usage.get("prompt_token_count")) or number(usage.get("prompt_tokens")) or 0
     both = number(usage.get("total_token_count")) or number(usage.get("total_tokens")) or sent
     if not text and not usage:
         return None
-    model = str(_object(raw).get("model_version") or _object(raw).get("model") or "")
+    model = str(raw.get("model_version") or raw.get("model") or "")
     return Answer(text, model=model, input_tokens=int(sent), output_tokens=int(both - sent))
 
 
-def _object(data: Any, key: str = "") -> dict[str, Any]:
-    found = data.get(key) if key and isinstance(data, dict) else data
-    return found if isinstance(found, dict) else {}
+def _read_object(path: Path) -> dict[str, Any]:
+    """The object in a JSON file, empty where that is missing or damaged."""
+    try:
+        return object_of(load_json(path))
+    except UserError:
+        return {}
 
 
 def _text(path: Path) -> str:

@@ -16,7 +16,7 @@ from pike.core.query import Answer
 from pike.core.step import ORIGINAL
 from pike.core.task import Task, TaskKind
 from pike.core.verdict.evaluation import Status
-from pike.exchange.importers.foreign import ForeignCandidate, ForeignRun, ForeignVerdict, number
+from pike.exchange.importers.foreign import ForeignCandidate, ForeignRun, ForeignVerdict, number, object_of
 from pike.exchange.importers.openevolve import without_markers
 
 TOOL = "ShinkaEvolve"
@@ -107,7 +107,6 @@ def _verdict(row: dict[str, Any]) -> ForeignVerdict:
 
 def _json(row: dict[str, Any], column: str) -> dict[str, Any]:
     try:
-        found = json.loads(row.get(column) or "{}")
+        return object_of(json.loads(row.get(column) or "{}"))
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}

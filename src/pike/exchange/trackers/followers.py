@@ -7,6 +7,7 @@ Does not know any tracker (`follow`).
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,7 +18,7 @@ LEAVE_SECONDS = 60.0
 LOG = "tracking-{}.log"
 
 
-class Followers:
+class Followers(AbstractContextManager["Followers"]):
     """One process for each tracker; a context that ends them."""
 
     def __init__(self, folder: Path, names: Sequence[str], say: Callable[[str], None]) -> None:
@@ -42,9 +43,6 @@ class Followers:
         for name in () if self._running else self._names:
             with (self._folder / LOG.format(name)).open("wb") as log:
                 self._running[name] = _start(self._folder, name, log)
-
-    def __enter__(self) -> "Followers":
-        return self
 
     def __exit__(self, *_: object) -> None:
         for process in self._running.values():

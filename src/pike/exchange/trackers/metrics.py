@@ -14,30 +14,6 @@ from pike.core.step import Candidate
 from pike.core.verdict.evaluation import Effort, Evaluation
 from pike.reporting import RunSummary
 
-SERIES = {
-    "speedup/candidate": "speedup of a valid candidate in the search",
-    "speedup/best": "highest speedup in the search so far",
-    "ms/candidate": "milliseconds of one call of a valid candidate",
-    "ms/best": "milliseconds of one call of the best so far",
-    "count/valid": "valid candidates so far",
-    "spend/queries": "budgeted queries asked so far",
-    "spend/tokens": "tokens of answered calls so far",
-    "spend/usd": "known money of answered calls so far",
-    "time/seconds": "seconds since the run began, pauses included",
-}
-"""Every series by its name; the step is the number of verdicts in the search."""
-ONCE = {
-    "final/speedup": "speedup that is reported, 1 where the original stays",
-    "final/speedup_low": "lower end of its 95 % interval",
-    "final/speedup_high": "upper end of its 95 % interval",
-    "final/ms": "milliseconds of one call of the best",
-    "final/original_ms": "milliseconds of one call of the original",
-    "final/best": "id of the best candidate",
-    "final/state": "how far the run got",
-    "count/judged": "candidates with a verdict",
-}
-"""Every value that is known once, by its name; `status/STATUS` counts candidates of a status."""
-
 
 @dataclass(frozen=True, slots=True)
 class MetricPoint:

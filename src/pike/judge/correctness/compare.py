@@ -170,7 +170,7 @@ def repeats(one: torch.Tensor, other: torch.Tensor) -> bool:
     """
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
-    if not _is_real(one):
+    if not is_real(one):
         return int((one != other).sum()) <= _UNSTEADY_SHARE * one.numel()
     expected = Expected([other], [other], [], True, slack=1.0 if _is_narrow(one.dtype) else _UNSTEADY_TIMES)
     return not compare([one], expected, Tolerance.STRICT).wrong
@@ -197,9 +197,9 @@ def _looked_around(
 ) -> Expected:
     """`expected` with the errors on so many more neighbouring inputs, one at a time in memory."""
     comparisons = [_ComparedOutput(output, expected, index) for index, output in enumerate(outputs)]
-    flips = [None if _is_real(one.native) else _flips(one.output, expected, one.index) for one in comparisons]
+    flips = [None if is_real(one.native) else _flips(one.output, expected, one.index) for one in comparisons]
     known = expected.known
-    if known is not None and not all(_is_real(one.native) and one.is_numeric() for one in comparisons):
+    if known is not None and not all(is_real(one.native) and one.is_numeric() for one in comparisons):
         known = None  # its figures are of all elements
 
     def compute() -> tuple[Figures, ...]:
@@ -209,7 +209,7 @@ def _looked_around(
                 if (found := flips[one.index]) is not None:
                     flips[one.index] = found.beside(one.output, one.native, answer[one.index])
         return tuple(
-            most([Figures(), *(one.figures_of(answer[one.index]) for answer in answers if _is_real(one.native))])
+            most([Figures(), *(one.figures_of(answer[one.index]) for answer in answers if is_real(one.native))])
             for one in comparisons
         )
 
@@ -306,7 +306,7 @@ def _compare_one(output: torch.Tensor, expected: Expected, index: int, tolerance
     native = expected.native[index]
     if output.shape != native.shape:
         return _hopeless(math.inf, f"it has shape {list(output.shape)}, expected {list(native.shape)}")
-    if not _is_real(native):
+    if not is_real(native):
         return _compare_exactly(output, expected, index)
     compared = _ComparedOutput(output, expected, index)
     rows, misplaced = compared.rows()
@@ -410,7 +410,7 @@ def _is_narrow(dtype: torch.dtype) -> bool:
     return dtype.itemsize <= 2
 
 
-def _is_real(tensor: torch.Tensor) -> bool:
+def is_real(tensor: torch.Tensor) -> bool:
     """Whether it holds numbers that round; integers and booleans do not."""
     return tensor.is_floating_point() or tensor.is_complex()
 

@@ -52,17 +52,11 @@ class FakeBatches:
     def __init__(self, reply: Reply) -> None:
         self.held = self.expired = False
         self.reachable = True
-        self.looks = 0
+        self.jobs = self.looks = 0
         self._reply = reply
         self._lock = threading.Lock()
         self._jobs: dict[str, _Job] = {}
-        self._made = 0
         self._files: dict[str, bytes] = {}
-
-    @property
-    def jobs(self) -> int:
-        """How many batches were made."""
-        return self._made
 
     def forget(self) -> None:
         """Drop every batch, as vendors do after a while."""
@@ -133,9 +127,10 @@ class FakeBatches:
         return FakePage(self._files[name].decode())
 
     def _openai_made(self, headers: Mapping[str, str], body: Mapping[str, Any]) -> FakePage:
-        lines = []
-        for line in _lines(self._files[body["input_file_id"]]):
-            lines.append({"id": "batch_req", "custom_id": line["custom_id"], **self._openai_result(headers, line)})
+        lines = [
+            {"id": "batch_req", "custom_id": line["custom_id"], **self._openai_result(headers, line)}
+            for line in _lines(self._files[body["input_file_id"]])
+        ]
         name = self._keep(f"batch_{self.jobs}", _Job(Dialect.RESPONSES, len(lines), lines, body["input_file_id"]))
         self._files[f"out-{name}"] = _jsonl(lines).encode()
         return FakePage(json.dumps(_openai_job(name, self._jobs[name], False)))
@@ -144,14 +139,9 @@ class FakeBatches:
         if self.expired:
             return {"response": None, "error": {"code": "batch_expired", "message": "expired"}}
         reply = self._reply(line["url"], headers, line["body"])
-        model = line["body"]["model"]
-        failed = reply.status >= 400
-        body = (
-            error_body(Dialect.RESPONSES, reply.status, reply.code, reply.message)
-            if failed
-            else answer_body(Dialect.RESPONSES, reply, model)
-        )
-        status = reply.status if failed else 200
+        status, body = 200, answer_body(Dialect.RESPONSES, reply, line["body"]["model"])
+        if reply.status >= 400:
+            status, body = reply.status, error_body(Dialect.RESPONSES, reply.status, reply.code, reply.message)
         return {"response": {"status_code": status, "request_id": "r", "body": body}, "error": None}
 
     def _google_making(
@@ -183,7 +173,7 @@ class FakeBatches:
 
     def _keep(self, name: str, job: _Job) -> str:
         self._jobs[name] = job
-        self._made += 1
+        self.jobs += 1
         return name
 
 

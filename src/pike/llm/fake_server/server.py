@@ -15,6 +15,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
@@ -43,7 +44,7 @@ HELLO = FakeReply()
 Rule = Callable[[RecordedRequest], FakeReply]
 
 
-class FakeServer:
+class FakeServer(AbstractContextManager["FakeServer"]):
     """Serves scripted replies on a free port until it is closed.
 
     Args:
@@ -55,6 +56,7 @@ class FakeServer:
 
     Attributes:
         batches: the vendors' batch APIs; each call in a batch takes a reply as one alone would.
+        most_in_flight: the largest number of answers that were being made at once.
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class FakeServer:
         self._closing = threading.Event()
         self._requests: list[RecordedRequest] = []
         self.batches = FakeBatches(self._reply_to)
-        self._in_flight = self._most_in_flight = 0
+        self._in_flight = self.most_in_flight = 0
         self._server = _Server(self)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
         self._thread.start()
@@ -95,20 +97,12 @@ class FakeServer:
         with self._lock:
             return tuple(self._requests)
 
-    @property
-    def most_in_flight(self) -> int:
-        """The largest number of answers that were being made at once."""
-        return self._most_in_flight
-
     def close(self) -> None:
         """Stop serving; hanging replies end."""
         self._closing.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(5.0)
-
-    def __enter__(self) -> FakeServer:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -126,7 +120,7 @@ class FakeServer:
             self._requests.append(request)
             reply = self._replies.pop(0) if self._replies else self._default
             self._in_flight += 1
-            self._most_in_flight = max(self._most_in_flight, self._in_flight)
+            self.most_in_flight = max(self.most_in_flight, self._in_flight)
         try:
             chosen = reply if isinstance(reply, FakeReply) else reply(request)
             with self._slots:

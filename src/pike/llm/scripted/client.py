@@ -83,7 +83,7 @@ class ScriptedClient(LocalClient):
         line = self._script.pick(query.role.value, query.step_id, query.prompt)
         if line is None:
             raise ProviderError(
-                f"'{self._name}' has no answer for role {query.role.value}, step {query.step_id}", transient=False
+                f"'{self.name}' has no answer for role {query.role.value}, step {query.step_id}", transient=False
             )
         if line.delay_seconds > 0:
             await asyncio.sleep(line.delay_seconds)
@@ -107,7 +107,7 @@ class ScriptedClient(LocalClient):
                 return
             count = len(line.errors) - 1
         self._raised[key] += 1
-        raise _error(self._name, line.errors[count], line.retry_after_seconds)
+        raise _error(self.name, line.errors[count], line.retry_after_seconds)
 
     def _answer(self, query: Query, line: Line) -> Answer:
         text, output = line.reply(query.prompt), line.output_tokens

@@ -58,14 +58,9 @@ def bootstrap(cells: Sequence[DrawnCell]) -> tuple[float, float] | None:
 
 def quantiles(values: Sequence[float], parts: Sequence[float]) -> tuple[float, ...]:
     """Quantiles with linear interpolation between values."""
-    ordered = sorted(values)
-    found = []
-    for part in parts:
-        place = part * (len(ordered) - 1)
-        below = int(place)
-        above = min(below + 1, len(ordered) - 1)
-        found.append(ordered[below] + (place - below) * (ordered[above] - ordered[below]))
-    return tuple(found)
+    import numpy
+
+    return tuple(map(float, numpy.quantile(values, parts)))
 
 
 def over_search(places: Sequence[float], values: Sequence[float], bins: int = 10) -> list[tuple[float, float]]:

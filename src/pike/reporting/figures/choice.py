@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 
 from pike.core.errors import UserError
+from pike.core.settings.merging import nearest
 from pike.reporting.figures.data.embeddings import Embeddings
 from pike.reporting.figures.data.published import published
 from pike.reporting.figures.data.reading import material
@@ -105,9 +105,7 @@ def _chosen(only: Sequence[str]) -> tuple[FigureKind, ...]:
     names = [kind.name for kind in KINDS]
     for name in only:
         if name not in names:
-            near = get_close_matches(name, names, 1)
-            cure = f"did you mean '{near[0]}'?" if near else f"choose among {', '.join(names)}"
-            raise UserError(f"There is no kind of figure named '{name}': {cure}")
+            raise UserError(f"There is no kind of figure named '{name}'{nearest(name, names)}")
     return tuple(kind for kind in KINDS if not only or kind.name in only)
 
 

@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pike.reporting.figures.drawing import Sheet
+from pike.reporting.figures.arithmetic import over_search
+from pike.reporting.figures.drawing import Row, Sheet, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,9 +68,51 @@ def log_ticks(axis: Any, decades: float, text: Callable[[float], str]) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def one_line(axes: Axes, *, which: str = "y") -> None:
+def one_line(axes: Axes) -> None:
     """The line at 1: the original."""
-    (axes.axhline if which == "y" else axes.axvline)(1.0, color=GREY, linewidth=0.8, zorder=1)
+    axes.axhline(1.0, color=GREY, linewidth=0.8, zorder=1)
+
+
+def named_rows(axes: Axes, names: Sequence[str], **text: Any) -> None:
+    """Rows from the top down, a name beside each."""
+    axes.set_yticks(range(len(names)), names, **text)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+
+
+def matrix(axes: Axes, columns: Sequence[str], rows: Sequence[str], *, slanted: bool = True) -> None:
+    """Unit squares from the top left in no frame; names above the columns and beside the rows."""
+    axes.set_xlim(-0.5, len(columns) - 0.5)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xticks(range(len(columns)), columns, rotation=30 if slanted else 0, ha="left" if slanted else "center")
+    axes.set_yticks(range(len(rows)), rows)
+    axes.tick_params(length=0, labeltop=True, labelbottom=False)
+    for side in axes.spines.values():
+        side.set_visible(False)
+
+
+def mean_over_search(
+    axes: Axes, rows: Sequence[Row], column: str, *, times: float = 1.0, bins: int = 10, **style: Any
+) -> None:
+    """A line through the means of a column by where in the search its rows stand."""
+    places, values = [number(row["place_in_search"]) for row in rows], [times * number(row[column]) for row in rows]
+    means = over_search(places, values, bins)
+    axes.plot([100.0 * at for at, _ in means], [mean for _, mean in means], **style)
+    axes.set_xlim(0, 100)
+    axes.set_xlabel("% of the search")
+    axes.grid(axis="y")
+
+
+def points(axes: Axes, sheet: Sheet, x: str, y: str) -> None:
+    """A point for each row, in the look of its contender."""
+    styles = of_contenders(sheet)
+    for name in sheet.names("contender"):
+        rows, style = list(sheet.where(contender=name)), styles[name]
+        axes.plot(
+            [number(row[x]) for row in rows], [number(row[y]) for row in rows],
+            style["marker"], color=style["color"], alpha=0.6, markersize=3.5, linestyle="", label=name,
+            markeredgewidth=0,
+        )  # fmt: skip
 
 
 def legend(figure: Figure, axes: Axes | None = None, *, columns: int = 3) -> None:

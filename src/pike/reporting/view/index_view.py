@@ -55,11 +55,7 @@ def index_row(name: str, href: str, summary: RunSummary) -> dict[str, Any]:
 
 def _rises(summary: RunSummary) -> list[list[float]]:
     """(queries, usd, seconds, best) wherever the best so far rose."""
-    best, found = 0.0, []
-    for point in summary.points:
-        if point.best > best:
-            best = point.best
-            found.append([point.queries, point.usd, point.seconds, best])
+    found = [[point.queries, point.usd, point.seconds, point.best] for point in summary.rises]
     step = max(1, len(found) // MOST_POINTS)
     return found[::step] + (found[-1:] if found and (len(found) - 1) % step else [])
 

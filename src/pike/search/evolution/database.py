@@ -14,7 +14,7 @@ from itertools import count
 from types import CodeType, ModuleType, SimpleNamespace
 from typing import Any
 
-from pike.core.errors import UserError
+from pike.core.errors import UserError, needing
 from pike.search.options.library import Islands
 from pike.search.options.selection import ByRatio
 
@@ -140,12 +140,8 @@ def database_code() -> CodeType:
     """
     from importlib import import_module
 
-    try:
+    with needing("The evolutionary library", "openevolve"):
         spec = import_module(MODULE).__spec__
-    except ImportError as error:
-        raise UserError(
-            "The evolutionary library needs the extra 'openevolve': pip install 'pike-torch[openevolve]'"
-        ) from error
     code = spec.loader.get_code(MODULE) if spec is not None and spec.loader is not None else None  # type: ignore[attr-defined]
     if code is None:
         raise UserError("The code of the package openevolve cannot be read: install it from a wheel")

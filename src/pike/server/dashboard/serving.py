@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from pike.api.views import FollowedFolder, FollowedRun, as_json, index_view, page
-from pike.core.errors import PikeError, UserError
+from pike.core.errors import PikeError, UserError, needing
 from pike.server.dashboard.control import Control
 from pike.server.dashboard.guard import DashboardAccess, Guard
 from pike.server.dashboard.streams import run_events, view_events
@@ -46,21 +46,14 @@ async def serve_dashboard(
     """
     if not root.is_dir():
         raise UserError(f"There is no folder '{root}': give the folder in which runs are")
-    try:
+    with needing("The dashboard", "serve"):
         import uvicorn
 
         app = Guard(Pages(FollowedFolder(root), Control()).app(), access)
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] == "pike":
-            raise
-        raise UserError(f"The dashboard needs {error.name}: pip install 'pike-torch[serve]'") from None
-    listener = listen(host, port)
-    try:
-        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, server_header=False)
+    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, server_header=False)
+    with listen(host, port) as listener:
         started(url_of(listener))
         await uvicorn.Server(config).serve(sockets=[listener])
-    finally:
-        listener.close()
 
 
 class Pages:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pike.api.service.desk import DeskTerms, opened_desk
-from pike.core.errors import UserError
+from pike.core.errors import needing
 from pike.core.settings.config import EngineConfig
 from pike.server.dashboard.guard import LOOPBACK
 from pike.server.evaluation.access import ServiceTokens
@@ -64,16 +64,11 @@ async def serve_evaluations(
             used.
         BoundaryError: no judge could be started, or the disk refuses.
     """
-    try:
+    with needing("The evaluation service", "serve"):
         import uvicorn
 
         from pike.server.evaluation.interface import Interface
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] == "pike":
-            raise
-        raise UserError(f"The evaluation service needs {error.name}: pip install 'pike-torch[serve]'") from None
-    listener = listen(place.host, place.port)
-    try:
+    with listen(place.host, place.port) as listener:
         async with opened_desk(place.folder, terms, engine, executor) as desk:
             app = Interface(desk, tokens, place.hosts, place.most_bytes).app()
             config = uvicorn.Config(
@@ -90,5 +85,3 @@ async def serve_evaluations(
                 for one in (serving, judging):
                     one.cancel()
                 await asyncio.gather(judging, serving, return_exceptions=True)
-    finally:
-        listener.close()

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from typing import Any
 
-from pike.core.errors import UserError
+from pike.core.errors import UserError, needing
 from pike.core.settings.merging import nearest
 from pike.tasks.sources import from_text
 from pike.tasks.suite import Suite, SuiteEntry
@@ -57,10 +57,8 @@ def forget() -> None:
 @cache
 def _splits(dataset: str) -> Mapping[str, Any]:
     """The rows of each split; kept, because every task of a campaign asks for them."""
-    try:
+    with needing("A suite named hf:...", "hf"):
         datasets = importlib.import_module("datasets")
-    except ImportError:
-        raise UserError("Suites named hf:... need the extra 'hf': pip install 'pike-torch[hf]'") from None
     try:
         return dict(datasets.load_dataset(dataset))
     except Exception as error:  # the package has no common root for failures of network and disk

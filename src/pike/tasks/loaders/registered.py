@@ -17,7 +17,7 @@ from pike.core.codec import decode, encode
 from pike.core.errors import StoreError, UserError
 from pike.core.settings.merging import nearest
 from pike.core.task import Task, TaskFile
-from pike.tasks import variants
+from pike.tasks import own_files, variants
 from pike.tasks.loaders import folder, huggingface, kernelbench, shipped
 from pike.tasks.suite import Suite, SuiteEntry
 
@@ -185,11 +185,8 @@ def _read(entry: SuiteEntry, name: str) -> Task:
 
 def _write(suites: Iterable[RegisteredSuite]) -> None:
     path = _path()
-    part = path.with_suffix(f".{os.getpid()}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps([encode(suite) for suite in suites], indent=1) + "\n", encoding="utf-8")
-        part.replace(path)
+        own_files.write(path, f"{json.dumps([encode(suite) for suite in suites], indent=1)}\n".encode())
     except OSError as error:
         raise StoreError(f"The registered suites cannot be kept in {path.parent}: {error}") from error
 

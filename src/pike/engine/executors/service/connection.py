@@ -7,7 +7,7 @@ again (`workers`). Each call opens a connection of its own, so that any thread m
 import http.client
 import json
 import os
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -66,13 +66,11 @@ class Connection:
             Busy: it takes nothing more for now.
             InfraError: it cannot be reached, or failed.
         """
-        connection = self._opened(method, path, body)
-        try:
-            return self._answered(connection.getresponse())
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            raise self._lost(error) from error
-        finally:
-            connection.close()
+        with closing(self._opened(method, path, body)) as connection:
+            try:
+                return self._answered(connection.getresponse())
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                raise self._lost(error) from error
 
     def _opened(self, method: str, path: str, body: Any) -> http.client.HTTPConnection:
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection

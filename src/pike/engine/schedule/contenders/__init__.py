@@ -4,7 +4,7 @@ Knows where candidates come from. Does not know when a cell has its turn or how 
 """
 
 from pike.engine.schedule.contenders.candidates import FixedCandidate, absence, candidate_of, require_device
-from pike.engine.schedule.contenders.histories import Histories, RecipeHistory
+from pike.engine.schedule.contenders.histories import Histories
 from pike.engine.schedule.contenders.naming import RECIPES, contenders_named
 from pike.engine.schedule.contenders.recipe_search import RecipeLimits, keep_history
 
@@ -12,7 +12,6 @@ __all__ = [
     "RECIPES",
     "FixedCandidate",
     "Histories",
-    "RecipeHistory",
     "RecipeLimits",
     "absence",
     "candidate_of",

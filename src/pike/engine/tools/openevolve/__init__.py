@@ -4,7 +4,7 @@ Knows how to write a checkpoint from a journal. Does not run anything of OpenEvo
 database.
 """
 
-from pike.engine.tools.openevolve.checkpoint import Checkpoint, export
+from pike.engine.tools.openevolve.checkpoint import checkpoint_of
 from pike.engine.tools.openevolve.history import islands_of
 
-__all__ = ["Checkpoint", "export", "islands_of"]
+__all__ = ["checkpoint_of", "islands_of"]

@@ -5,15 +5,12 @@ which OpenEvolve writes. It holds every valid solution of the run, so that linea
 """
 
 import json
-import os
 import random
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pike.core.errors import UserError
 from pike.core.step import ORIGINAL
 from pike.engine.tools.openevolve.history import History, read
 from pike.engine.tools.openevolve.programs import programs, prompt_of
@@ -21,59 +18,39 @@ from pike.search.evolution import FITNESS, open_database
 from pike.search.options.library import Islands
 from pike.search.options.selection import ByRatio
 
-FOLDER = "openevolve"
-"""The default folder of checkpoints, inside the run's folder."""
 ORIGIN = "pike.json"
-"""Names the run of a checkpoint; only a folder that holds this file is ever replaced."""
+"""Names the run of a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """An exported run.
+    """A run in the form of OpenEvolve.
 
     Attributes:
-        path: the checkpoint's folder.
-        programs: how many it holds, the original and copies on other islands included.
-        islands: how many of them are on each island.
-        best: id of the best, `ORIGINAL` without a valid candidate.
+        run: the run, read back.
+        database: its valid solutions, the original and copies on other islands included.
+        queries: how many were asked.
     """
 
-    path: Path
-    programs: int
-    islands: tuple[int, ...]
-    best: str
+    run: History
+    database: Any
+    queries: int
+
+    def write(self, path: Path) -> None:
+        """Fill an empty folder."""
+        self.database.save(str(path), self.queries)
+        _write_words(path, self)
 
 
-def export(folder: Path, out: Path | None = None) -> Checkpoint:
-    """Write `OUT/checkpoints/checkpoint_N` of a run; N is the number of queries asked.
-
-    Args:
-        folder: the run's folder.
-        out: by default `openevolve` inside it.
+def checkpoint_of(folder: Path) -> Checkpoint:
+    """The run in `folder` as a checkpoint.
 
     Raises:
-        UserError: there is no run in `folder`, the extra `openevolve` is missing, or something
-            else is in the way.
+        UserError: there is no run in `folder`, or the extra `openevolve` is missing.
         StoreError: the journal cannot be read.
     """
     run = read(folder)
-    queries = run.state.accounts.spend.queries
-    path = (out or folder / FOLDER) / "checkpoints" / f"checkpoint_{queries}"
-    if path.exists() and not (path / ORIGIN).is_file():
-        raise UserError(f"The folder {path} holds something else: choose another one with --out")
-    database = _database(run)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.mkdir(parents=True)
-        database.save(str(beside), queries)
-        _write_words(beside, run, database)
-        shutil.rmtree(path, ignore_errors=True)
-        beside.rename(path)
-    except OSError as error:
-        shutil.rmtree(beside, ignore_errors=True)
-        raise UserError(f"The checkpoint {path} cannot be written ({error.strerror}): choose another --out") from error
-    islands = tuple(len(island) for island in database.islands)
-    return Checkpoint(path, len(database.programs), islands, run.best)
+    return Checkpoint(run, _database(run), run.state.accounts.spend.queries)
 
 
 def _database(run: History) -> Any:
@@ -117,10 +94,10 @@ def _best_of(database: Any, island: Sequence[str]) -> str | None:
     return max(island, key=fitness, default=None)
 
 
-def _write_words(path: Path, run: History, database: Any) -> None:
+def _write_words(path: Path, checkpoint: Checkpoint) -> None:
     """The files that OpenEvolve's loop puts beside its database, and the checkpoint's origin."""
-    best = database.programs[run.best]
-    queries = run.state.accounts.spend.queries
+    run, queries = checkpoint.run, checkpoint.queries
+    best = checkpoint.database.programs[run.best]
     (path / "best_program.py").write_text(best.code)
     info = {
         "id": best.id,

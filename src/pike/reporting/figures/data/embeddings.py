@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from pike.core.errors import UserError
+from pike.core.errors import UserError, needing
 
 _PIECE_LINES = 12
 """Lines that are embedded at once: small models read about 256 tokens."""
@@ -48,10 +48,8 @@ class Embeddings:
         return [sum(values) / len(vectors) for values in zip(*vectors, strict=True)]
 
     def _embedded(self, pieces: list[str]) -> Iterable[list[float]]:
-        try:
+        with needing("--embeddings", "embeddings"):
             from sentence_transformers import SentenceTransformer
-        except ModuleNotFoundError as error:
-            raise UserError(f"Embeddings need {error.name}: pip install 'pike-torch[embeddings]'") from None
         try:
             model = SentenceTransformer(self.model)
         except (OSError, ValueError) as error:

@@ -91,7 +91,7 @@ def _record(
     compared = [entry.event for entry in entries if isinstance(entry.event, Compared)]
     attempts = _attempts(summary, entries, times, wanted)
     return SearchRecord(
-        rises=tuple(_rises(summary)),
+        rises=tuple(Rise(one.queries, one.usd, one.seconds / 60.0, one.best) for one in summary.rises),
         ended=Rise(summary.spend.queries, summary.spend.usd, summary.seconds / 60.0, 0.0),
         attempts=tuple(replace(one, island=islands.get(one.id)) for one in attempts),
         spans=tuple(spans.found),
@@ -100,14 +100,6 @@ def _record(
         original_profile=started.original_profile,
         baselines={event.baseline: event.evaluation.speedup for event in compared},
     )
-
-
-def _rises(summary: RunSummary) -> list[Rise]:
-    found: list[Rise] = []
-    for point in summary.points:
-        if not found or point.best > found[-1].best:
-            found.append(Rise(point.queries, point.usd, point.seconds / 60.0, point.best))
-    return found
 
 
 def _attempts(

@@ -45,14 +45,7 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
     from matplotlib.ticker import MaxNLocator
 
     left, right = figure.subplots(1, 2, sharex=True, sharey=True)
-    styles = look.of_contenders(sheet)
-    for name in sheet.names("contender"):
-        rows = list(sheet.where(contender=name))
-        left.plot(
-            [number(row["lines_of_code"]) for row in rows], [number(row["speedup"]) for row in rows],
-            styles[name]["marker"], color=styles[name]["color"], alpha=0.6, markersize=3.5, linestyle="", label=name,
-            markeredgewidth=0,
-        )  # fmt: skip
+    look.points(left, sheet, "lines_of_code", "speedup")
     lines, speedups = ([number(row[one]) for row in sheet.rows] for one in ("lines_of_code", "speedup"))
     look.one_line(left)
     look.speedup_axis(left, speedups)

@@ -75,9 +75,7 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
         places = [place - 0.4 + height * (at + 0.5) for place in range(len(TECHNIQUES))]
         shares = [100.0 * number(row["share"]) for row in sheet.where(contender=name)]
         axes.barh(places, shares, height * 0.9, color=styles[name]["color"], label=name)
-    axes.set_yticks(range(len(TECHNIQUES)), TECHNIQUES)
-    axes.set_ylim(len(TECHNIQUES) - 0.4, -0.6)
-    axes.tick_params(axis="y", length=0)
+    look.named_rows(axes, TECHNIQUES)
     axes.set_xlim(0, 100)
     axes.grid(axis="x")
     axes.set_xlabel("% of the best solutions")
@@ -94,9 +92,7 @@ def _draw_time(figure: Figure, sheet: Sheet) -> None:
             width = 100.0 * number(row["share"])
             axes.barh(place, width, 0.6, left=left, color=colours[str(row["origin"])], label=str(row["origin"]))
             left += width
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.tick_params(axis="y", length=0)
+    look.named_rows(axes, names)
     axes.set_xlim(0, 100)
     axes.set_xlabel("% of the time in kernels")
     look.legend(figure, axes)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _BEFORE, _AFTER, _CEILING = "original", "best", "ceilings"
+_REST = "(rest)"
 _NAME_CHARACTERS = 46
 _KERNELS = 6
 """The most kernels that are shown of one profile."""
@@ -107,35 +108,16 @@ def _kernels(known: _Known) -> Drawing | Lack:
     cell, search, before, after = max(known, key=lambda one: (bool(one[2]) + bool(one[3]), one[0].speedup or 0.0))
     best = search.attempt(search.best)
     rows: list[tuple[Entry, ...]] = []
-    for which, profile, ms in (
-        (_BEFORE, before, search.original_ms),
-        (_AFTER, after, best.profiled_ms if best else None),
-    ):
+    after_ms = best.profiled_ms if best else None
+    for which, profile, ms in ((_BEFORE, before, search.original_ms), (_AFTER, after, after_ms)):
         if profile and profile.hotspots and ms:
+            said, rest_ms = (cell.contender, cell.task, which), ms
             busy = 1.0 if profile.busy_share is None else min(1.0, profile.busy_share)
             for hotspot in profile.hotspots:
-                rows.append(
-                    (
-                        cell.contender,
-                        cell.task,
-                        which,
-                        hotspot.name,
-                        hotspot.share,
-                        hotspot.calls,
-                        ms * busy * hotspot.share,
-                    )
-                )
-            rows.append(
-                (
-                    cell.contender,
-                    cell.task,
-                    which,
-                    "(rest)",
-                    None,
-                    None,
-                    max(0.0, ms - sum(number(row[6]) for row in rows if row[2] == which)),
-                )
-            )
+                taken = ms * busy * hotspot.share
+                rest_ms -= taken
+                rows.append((*said, hotspot.name, hotspot.share, hotspot.calls, taken))
+            rows.append((*said, _REST, None, None, max(0.0, rest_ms)))
     if not rows:
         return Lack("kernels", "no profile names a kernel")
     columns = "contender task which kernel share calls ms"
@@ -148,23 +130,16 @@ def _draw_kernels(figure: Figure, sheet: Sheet) -> None:
     axes = figure.subplots()
     place, labels = 0, []
     for which, colour in ((_BEFORE, look.COLOURS[4]), (_AFTER, look.COLOURS[0])):
-        rows = sorted(sheet.where(which=which), key=lambda row: (row["kernel"] == "(rest)", -number(row["ms"])))
-        rest = [row for row in rows[_KERNELS:] if row["kernel"] != "(rest)"] + [
-            row for row in rows if row["kernel"] == "(rest)"
-        ]
-        named = [(str(row["kernel"]), number(row["ms"])) for row in rows[:_KERNELS] if row["kernel"] != "(rest)"]
-        for kernel, ms in [
-            *named,
-            *([("all others, and gaps", sum(number(row["ms"]) for row in rest))] if rest else []),
-        ]:
+        rows = sorted(sheet.where(which=which), key=lambda row: (row["kernel"] == _REST, -number(row["ms"])))
+        shown = [(str(row["kernel"]), number(row["ms"])) for row in rows if row["kernel"] != _REST][:_KERNELS]
+        others = [number(row["ms"]) for row in rows[len(shown) :]]
+        for kernel, ms in [*shown, *([("all others, and gaps", sum(others))] if others else [])]:
             axes.barh(place, ms, 0.7, color=colour, label=which)
             axes.annotate(f"{ms:.3g} ms", (ms, place), (4, 0), textcoords="offset points", va="center", fontsize=6.5)
             labels.append(kernel if len(kernel) <= _NAME_CHARACTERS else f"{kernel[: _NAME_CHARACTERS - 3]}...")
             place += 1
-    axes.set_yticks(range(place), labels, fontsize=6.5)
-    axes.set_ylim(place - 0.4, -0.6)
+    look.named_rows(axes, labels, fontsize=6.5)
     axes.margins(x=0.15)
-    axes.tick_params(axis="y", length=0)
     axes.set_xlabel("ms of one call")
     look.legend(figure, axes)
 

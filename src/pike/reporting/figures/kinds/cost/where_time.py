@@ -82,25 +82,16 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
             width = 100.0 * number(row["hours"]) / total if total else 0.0
             axes.barh(place, width, 0.62, left=left, color=_COLOURS[str(row["work"])], label=str(row["work"]))
             if width > 6.0:
-                white = row["work"] in ("queries", "timing", "correctness")
-                axes.text(
-                    left + width / 2,
-                    place,
-                    f"{width:.0f} %",
-                    ha="center",
-                    va="center",
-                    fontsize=7,
-                    color="white" if white else "black",
-                )
+                colour = "white" if row["work"] in ("queries", "timing", "correctness") else "black"
+                share = f"{width:.0f} %"
+                axes.text(left + width / 2, place, share, ha="center", va="center", fontsize=7, color=colour)
             left += width
         runs = rows[0]["runs"]
         axes.annotate(
             f"{total:.3g} h in {runs} run{'s' if runs != 1 else ''}", (100, place), (5, 0), textcoords="offset points",
             va="center", fontsize=7, annotation_clip=False,
         )  # fmt: skip
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.tick_params(axis="y", length=0)
+    look.named_rows(axes, names)
     axes.set_xlim(0, 100)
     axes.set_xlabel("% of the time of all steps, side by side ones added")
     look.legend(figure, axes, columns=5)

@@ -78,14 +78,7 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
         text = "–" if row["speedup"] is None else f"{number(row['speedup']):.2f}×"
         weight = "bold" if row["best"] else "normal"
         axes.text(x, y, text, ha="center", va="center", fontsize=7, weight=weight, color="white" if dark else "#222222")
-    axes.set_xlim(-0.5, len(names) - 0.5)
-    axes.set_ylim(len(tasks) - 0.5, -0.5)
-    slanted = any(len(name) > 13 for name in names)
-    axes.set_xticks(range(len(names)), names, rotation=30 if slanted else 0, ha="left" if slanted else "center")
-    axes.set_yticks(range(len(tasks)), [look.short(task) for task in tasks])
-    axes.tick_params(length=0, labeltop=True, labelbottom=False)
-    for side in axes.spines.values():
-        side.set_visible(False)
+    look.matrix(axes, names, [look.short(task) for task in tasks], slanted=any(len(name) > 13 for name in names))
 
 
 def _shade(speedup: str | float | None, most: float) -> tuple[tuple[float, ...], bool]:

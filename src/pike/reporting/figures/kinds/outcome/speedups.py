@@ -83,9 +83,7 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
     values = [number(row[one]) for row in sheet.rows for one in ("speedup", "low", "high") if row[one] is not None]
     look.speedup_axis(axes, values, which="x")
     axes.set_xlim(left=1.0, right=axes.get_xlim()[1] * 1.06)
-    axes.set_yticks(range(len(bars)), [_label(row) for row in bars])
-    axes.set_ylim(len(bars) - 0.4, -0.6)
-    axes.tick_params(axis="y", length=0)
+    look.named_rows(axes, [_label(row) for row in bars])
     repeated = any(number(row["repeats"]) > 1 for row in bars)
     axes.set_xlabel("speedup over eager" + ("; whiskers: lowest and highest repeat" if repeated else ""))
     look.legend(figure, axes)

@@ -62,9 +62,7 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
     _keys(axes, {str(row["what"]) for row in sheet.rows})
     values = [number(row[one]) for row in sheet.rows for one in ("speedup", "low", "high") if row[one] is not None]
     look.speedup_axis(axes, values, which="x", anchor=None)
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.tick_params(axis="y", length=0)
+    look.named_rows(axes, names)
     axes.grid(axis="x")
     axes.set_xlabel("speedup over eager (clamped geomean)")
     look.legend(figure, axes, columns=4)

@@ -134,11 +134,9 @@ def _panel(axes: Axes, sheet: Sheet, measure: str) -> None:
         )
     low = min([base, *values])
     axes.set_xlim(low - 0.02 * (most - low), most + 0.3 * (most - low))
-    axes.set_ylim(len(sheet.rows) - 0.4, -0.6)
-    axes.set_yticks(range(len(sheet.rows)), [str(row["contender"]) for row in sheet.rows])
+    look.named_rows(axes, [str(row["contender"]) for row in sheet.rows])
     ticks = [base, most]
     axes.set_xticks(ticks, [f"{one:.2g}×" if speed else f"{one:.0%}" for one in ticks])
-    axes.tick_params(axis="y", length=0)
     axes.set_title(_MEASURES[measure], fontsize=7.5, weight="normal")
 
 
@@ -180,13 +178,7 @@ def _draw_pairs(figure: Figure, sheet: Sheet) -> None:
             shade = "#EEEEEE" if shown == 1.0 else "#CFE3F1" if shown > 1.0 else "#F8DFCC"
             axes.barh(y, 0.96, 0.92, left=x - 0.48, color=shade)
             axes.text(x, y, f"{number(value):.2f}×", ha="center", va="center", fontsize=7)
-    axes.set_xlim(-0.5, len(names) - 0.5)
-    axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.set_xticks(range(len(names)), names, rotation=30, ha="left")
-    axes.set_yticks(range(len(names)), names)
-    axes.tick_params(length=0, labeltop=True, labelbottom=False)
-    for side in axes.spines.values():
-        side.set_visible(False)
+    look.matrix(axes, names, names)
 
 
 KIND = FigureKind("success", "STARK's tables: success, fast1, arithmetic mean speed, rates of attempts", _plan)

@@ -10,9 +10,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pike.reporting.figures import look
-from pike.reporting.figures.arithmetic import over_search
 from pike.reporting.figures.data.records import Attempt, DrawnCell, Material, SearchRecord
-from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Sheet, number, sheet
+from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Sheet, sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,15 +64,9 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
         colour = styles[name]["color"]
         for axes, column, scale in ((left, "share", 100.0), (right, "mean_reward", 1.0)):
             rows = [row for row in sheet.where(model=name) if row[column] is not None]
-            places = [number(row["place_in_search"]) for row in rows]
-            values = [scale * number(row[column]) for row in rows]
-            means = over_search(places, values, _BINS)
-            axes.plot([100.0 * at for at, _ in means], [mean for _, mean in means], color=colour, label=name)
-    for axes, label in ((left, "% of samples so far"), (right, "mean reward so far (log of gain)")):
-        axes.set_xlim(0, 100)
-        axes.set_xlabel("% of the search")
-        axes.set_ylabel(label)
-        axes.grid(axis="y")
+            look.mean_over_search(axes, rows, column, times=scale, bins=_BINS, color=colour, label=name)
+    left.set_ylabel("% of samples so far")
+    right.set_ylabel("mean reward so far (log of gain)")
     look.legend(figure, left)
 
 

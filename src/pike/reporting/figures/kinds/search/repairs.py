@@ -118,9 +118,7 @@ def _draw_rates(figure: Figure, sheet: Sheet) -> None:
     left.set_xticks([0, 50, 100])
     most = max((number(row["usd_each"]) for row in sheet.rows if row["usd_each"] is not None), default=0.0)
     right.set_xlim(0.0, 1.25 * most or 1.0)
-    left.set_yticks(range(len(names)), names)
-    left.set_ylim(len(names) - 0.4, -0.6)
-    left.tick_params(axis="y", length=0)
+    look.named_rows(left, names)
     left.set_xlabel("% of failing candidates repaired")
     right.set_xlabel("US dollars a repaired candidate")
 

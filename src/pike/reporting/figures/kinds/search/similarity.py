@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pike.reporting.figures import look
-from pike.reporting.figures.arithmetic import over_search
 from pike.reporting.figures.data.records import CodeFacts, Material
 from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Sheet, number, sheet
 
@@ -47,16 +46,12 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
     for name in sheet.names("contender"):
         rows, style = list(sheet.where(contender=name)), styles[name]
         found = [number(row["similarity"]) for row in rows]
-        means = over_search([number(row["place_in_search"]) for row in rows], found)
-        left.plot([100.0 * at for at, _ in means], [mean for _, mean in means], label=name, **style)
+        look.mean_over_search(left, rows, "similarity", label=name, **style)
         shares = [100.0 * (at + 1) / len(found) for at in range(len(found))]
         right.step(sorted(found), shares, where="post", color=style["color"], linestyle=style["linestyle"])
         lowest = min(lowest, *found)
-    left.set_xlim(0, 100)
     left.margins(y=0.1)
-    left.set_xlabel("% of the search")
     left.set_ylabel("mean similarity")
-    left.grid(axis="y")
     right.set_xlim(min(lowest, 0.95), 1.005)
     right.set_ylim(0, 101)
     right.set_xlabel("similarity")

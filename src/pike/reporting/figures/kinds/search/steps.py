@@ -9,7 +9,6 @@ import math
 from typing import TYPE_CHECKING
 
 from pike.reporting.figures import look
-from pike.reporting.figures.arithmetic import over_search
 from pike.reporting.figures.data.records import Material
 from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Sheet, number, sheet
 
@@ -50,17 +49,13 @@ def _draw_size(figure: Figure, sheet: Sheet) -> None:
     for name in sheet.names("contender"):
         rows = list(sheet.where(contender=name))
         lines = [number(row["changed_lines"]) for row in rows]
-        means = over_search([number(row["place_in_search"]) for row in rows], lines)
         style = styles[name]
-        left.plot([100.0 * at for at, _ in means], [mean for _, mean in means], label=name, **style)
+        look.mean_over_search(left, rows, "changed_lines", label=name, **style)
         counts = [sum(low <= one < high for one in lines) / len(lines) for low, high in bounds]
         edges = [at - 0.5 for at in range(len(counts) + 1)]
         shares = [100.0 * one for one in counts]
         right.stairs(shares, edges, baseline=None, color=style["color"], linestyle=style["linestyle"], linewidth=1.5)
-    left.set_xlim(0, 100)
-    left.set_xlabel("% of the search")
     left.set_ylabel("mean of changed lines")
-    left.grid(axis="y")
     left.set_ylim(bottom=0)
     right.set_xticks(range(len(bounds)), [_said(low, high) for low, high in bounds], rotation=45)
     right.set_ylim(bottom=0)
@@ -85,14 +80,7 @@ def _said(low: float, high: float) -> str:
 
 def _draw_gain(figure: Figure, sheet: Sheet) -> None:
     axes = figure.subplots()
-    styles = look.of_contenders(sheet)
-    for name in sheet.names("contender"):
-        rows = list(sheet.where(contender=name))
-        axes.plot(
-            [number(row["changed_lines"]) for row in rows], [number(row["gain"]) for row in rows],
-            styles[name]["marker"], color=styles[name]["color"], alpha=0.6, markersize=3.5, linestyle="", label=name,
-            markeredgewidth=0,
-        )  # fmt: skip
+    look.points(axes, sheet, "changed_lines", "gain")
     axes.set_xscale("symlog", linthresh=1)
     axes.set_xlim(left=-0.2)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
