@@ -93,6 +93,9 @@ def take(file: Path, folder: Path = FOLDER) -> list[str]:
         entry = next((e for e in entries(folder) if _is_of(one, e)), None)
         if entry is None:
             raise UserError(f"The result of {one.task} in {file} was measured on other files than the gallery has now")
+        if one.evaluation is None or not one.evaluation.valid:
+            why = one.evaluation.reason if one.evaluation else one.missing
+            raise UserError(f"The winner {entry.name} is not valid there ({why}): mend it, or take it out")
         beside = [each for each in found if each.beside == GALLERY and each.provenance == one.provenance]
         path = entry.folder / RESULT
         write(entry.folder, json.loads(path.read_text())["found"], [one, *beside])

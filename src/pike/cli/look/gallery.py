@@ -15,7 +15,6 @@ from pike.api.gallery import GalleryEntry, Verified, chosen, verify_gallery
 from pike.cli import options as opt
 from pike.cli.terminal import PlainHelp, Terminal
 from pike.core import figures
-from pike.core.comparison.results import Result
 
 Names = Annotated[
     list[str] | None, typer.Argument(metavar="[NAME]...", help="Winners, by default all.", show_default=False)
@@ -29,9 +28,8 @@ Out = Annotated[
 ]
 
 app = typer.Typer(
-    name="gallery", help="List winners of searches that come with PIKE, and verify them here.",
-    invoke_without_command=True,
-)  # fmt: skip
+    name="gallery", help="List winners that come with PIKE, and verify them.", invoke_without_command=True
+)
 
 
 @app.callback()
@@ -62,7 +60,8 @@ def verify(
     """
     terminal, wanted = Terminal(as_json, quiet), chosen(names or ())
     broken = {entry.name: entry.problem for entry in wanted if entry.problem}
-    terminal.note(Text(f"{figures.plural(len(wanted) - len(broken), 'winner')} of {len(wanted)} read well."))
+    sound = f"{len(wanted) - len(broken)} of {figures.plural(len(wanted), 'winner')} parse and define ModelNew"
+    terminal.note(Text(f"{sound}{''.join(f'; {name}: {problem}' for name, problem in broken.items())}."))
     found: list[Verified] = []
     for entry in wanted:
         note = lambda stage, name=entry.name: terminal.note(Text(f"{name}: {stage}"))  # noqa: E731
@@ -77,61 +76,45 @@ def verify(
 def gallery_table(found: Iterable[GalleryEntry]) -> Table:
     """Every winner with its speedup and where that was measured."""
     table = Table()
-    table.add_column("name", overflow="fold")
-    table.add_column("original", overflow="fold")
-    for name in ("over eager", "over compile"):
-        table.add_column(name, justify="right")
-    for name in ("precision", "measured on", "when"):
+    for name in ("name", "original", "over eager", "over compile", "precision", "measured on", "when"):
         table.add_column(name, overflow="fold")
-    for entry in found:
-        flat = _flat(entry)
-        when = f"verified {flat['date'][:10]}" if flat["verified"] else f"in its search, {flat['date'][:10]}"
+    for flat in map(_flat, found):
+        when = f"{'verified' if flat['verified'] else 'in its search'}, {flat['date'][:10]}"
         speeds = figures.times(flat["speedup"]), figures.times(flat["over_compile"])
-        where = f"{flat['device']}, torch {flat['torch']}"
-        table.add_row(Text(entry.name, style="bold"), entry.task.id, *speeds, flat["precision"], where, when)
+        where = f"{flat['device']}, torch {flat['torch_version']}"
+        table.add_row(Text(flat["name"], style="bold"), flat["original"], *speeds, flat["precision"], where, when)
     return table
 
 
 def verified_table(one: Verified) -> Table:
     """A winner beside what was timed in the same sessions."""
-    place = one.results[0].provenance
-    title = f"{one.entry.name} on {place.device.name}, {place.options.precision.value}"
-    table = Table(title=title, title_justify="left")
-    table.add_column("", overflow="fold")
-    for name in ("time", "over eager", "95 % interval", "error"):
-        table.add_column(name, justify="right")
-    table.add_column("verdict", overflow="fold")
-    for result in one.results:
-        verdict, timing = result.evaluation, result.evaluation.timing if result.evaluation else None
-        bounds = figures.interval(timing.speedup_ci95 if timing else None)
-        error = figures.error(verdict.error.max_abs if verdict and verdict.error else None)
-        cells = figures.ms(timing.candidate_ms if timing else None), figures.times(result.speedup), bounds, error
-        words = f"{verdict.status.value} {verdict.reason}".strip() if verdict else result.missing
-        table.add_row(Text(" + ".join((result.contender.name, *result.recipes))), *cells, Text(words))
+    rows, terms = _verified(one)["results"], one.entry.found.options
+    table = Table(title=f"{one.entry.name} on {rows[0]['device']}, {terms.precision.value}", title_justify="left")
+    for name in ("", "time", "over eager", "95 % interval", "error", "verdict"):
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        speed = figures.times(row["speedup"]), figures.interval(row["speedup_ci95"])
+        words = Text(f"{row['status']} {row['reason']}".strip())
+        name = Text(" + ".join((row["contender"], *row["recipes"])))
+        table.add_row(name, figures.ms(row["candidate_ms"]), *speed, figures.error(row["max_abs_error"]), words)
     return table
 
 
 def _flat(entry: GalleryEntry) -> dict[str, Any]:
-    verdict, found = entry.evaluation, entry.found
-    result = entry.verified
+    verdict, result, found = entry.evaluation.flat(), entry.verified, entry.found
+    named = ("speedup", "speedup_ci95", "reference_ms", "candidate_ms", "precision", "device", "torch_version")
     return {
         "name": entry.name,
         "original": entry.task.id,
         "verified": result is not None,
         "date": result.provenance.date if result else found.date,
-        "device": entry.device.name,
-        "torch": verdict.torch_version,
-        "precision": verdict.precision.value,
         "over_compile": entry.over_compile,
-        "strategy": found.strategy,
-        "author": found.author,
-        "queries": found.queries,
-    } | {name: verdict.flat()[name] for name in ("speedup", "speedup_ci95", "reference_ms", "candidate_ms")}
+        **{name: verdict[name] for name in named},
+        **{name: getattr(found, name) for name in ("strategy", "author", "queries")},
+    }
 
 
 def _verified(one: Verified) -> dict[str, Any]:
-    def flat(result: Result) -> dict[str, Any]:
-        verdict = result.evaluation.flat() if result.evaluation else {}
-        return {"contender": result.contender.name, "recipes": result.recipes} | verdict
-
-    return {"name": one.entry.name, "note": one.note, "results": [flat(result) for result in one.results]}
+    verdicts = [(each, each.evaluation) for each in one.results if each.evaluation]
+    rows = [{"contender": each.contender.name, "recipes": each.recipes} | verdict.flat() for each, verdict in verdicts]
+    return {"name": one.entry.name, "note": one.note, "results": rows}

@@ -5,7 +5,7 @@ made (`tools/gallery.py`) or how it is shown (`cli`).
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -24,7 +24,7 @@ from pike.core.verdict.evaluation import Effort, EvaluateOptions, Evaluation, Ev
 from pike.engine.executors import Executor, OnStage
 from pike.engine.output.commit import commit
 from pike.engine.output.result import BEST, RESULT
-from pike.judge.candidate_file import CLASS_NAME, class_name, parse_problem
+from pike.judge.candidate_file import parse_problem
 
 FOLDER = Path(pike.__file__).parent / "gallery"
 ORIGINAL = "original"
@@ -83,9 +83,9 @@ class GalleryEntry:
     @cached_property
     def verified(self) -> Result | None:
         """The winner's result, if these very files were measured to the end and it was valid."""
-        mine = digest(self.source), digest(self.task.source)
+        mine = GALLERY, digest(self.source), digest(self.task.source)
         for one in self.results:
-            if one.contender.name == GALLERY and (one.candidate_digest, one.task_digest) == mine:
+            if (one.contender.name, one.candidate_digest, one.task_digest) == mine:
                 return one if one.evaluation and one.evaluation.valid else None
         return None
 
@@ -111,8 +111,7 @@ class GalleryEntry:
     @property
     def problem(self) -> str:
         """What is wrong with the file by its text alone, empty if nothing is; nothing is run."""
-        named = parse_problem(self.source)
-        return named or ("" if class_name(self.source) == CLASS_NAME else f"the file defines no class {CLASS_NAME}")
+        return parse_problem(self.source)
 
     def require(self, here: DeviceFacts) -> None:
         """Refuse a device for which the winner was not made.
@@ -157,18 +156,6 @@ def chosen(names: Sequence[str]) -> tuple[GalleryEntry, ...]:
     return tuple(known[name] for name in dict.fromkeys(names or known))
 
 
-def read_discovery(path: Path) -> Discovery:
-    """The search that an entry's result file names.
-
-    Raises:
-        UserError: the file cannot be read.
-    """
-    try:
-        return decode(Discovery, json.loads(path.read_text())["found"])
-    except (OSError, ValueError, KeyError) as error:
-        raise UserError(f"The gallery's file {path} cannot be read ({error}): install PIKE again") from error
-
-
 def keep(path: Path, results: Sequence[Result]) -> None:
     """Append results to a file, a JSON line each.
 
@@ -202,53 +189,40 @@ async def measure(
         The winner's result, then those of what stood beside it.
     """
     device, task = await executor.facts(options.device), entry.task
-    beside = [one for one in baselines.for_device(device.is_cuda) if one.technique in BESIDE]
-    sources = {Contender(GALLERY, ContenderKind.RUN): entry.source}
-    sources |= {Contender(RECIPES, ContenderKind.RECIPES): recipes[0]} if recipes else {}
-    for one in beside:
-        written = baselines.source(one, task, options.precision)
-        sources[Contender(one.name, ContenderKind.BASELINE)] = written
-    requests = [EvaluationRequest(task, source, options, Effort.FINAL) for source in sources.values()]
+    rows: list[tuple[Contender, str, tuple[str, ...]]] = [(Contender(GALLERY, ContenderKind.RUN), entry.source, ())]
+    rows += [(Contender(RECIPES, ContenderKind.RECIPES), *recipes)] if recipes else []
+    for one in baselines.for_device(device.is_cuda):
+        if one.technique in BESIDE:
+            written = baselines.source(one, task, options.precision)
+            rows.append((Contender(one.name, ContenderKind.BASELINE), written, ()))
+    requests = [EvaluationRequest(task, source, options, Effort.FINAL) for _, source, _ in rows]
     found = await executor.evaluate_together(requests, on_stage)
     for index, verdict in enumerate(found):
         if verdict.status is Status.UNTRUSTED_TIMING:  # a machine that is busy for a moment looks like this too
             found[index] = await executor.evaluate(requests[index], on_stage)
-    verdicts = dict(zip(sources, found, strict=True))
-    place = Provenance(
-        device, replace(options, device=device.device), Effort.FINAL, pike.__version__, commit(),
-        f"pike gallery verify {entry.name}", datetime.now(UTC).isoformat(timespec="seconds"),
-    )  # fmt: skip
-    return tuple(_results(task, place, sources, verdicts, recipes[1] if recipes else ()))
-
-
-def _results(
-    task: Task,
-    place: Provenance,
-    sources: Mapping[Contender, str],
-    verdicts: Mapping[Contender, Evaluation],
-    composition: tuple[str, ...],
-) -> list[Result]:
-    return [
-        Result(
-            task.id,
-            digest(task.source),
-            place.options.precision,
-            contender,
-            place,
-            digest(sources[contender]),
-            trimmed(verdict),
-            recipes=composition if contender.name == RECIPES else (),
-            family=task.family,
-            beside="" if contender.name == GALLERY else GALLERY,
+    command, date = f"pike gallery verify {entry.name}", datetime.now(UTC).isoformat(timespec="seconds")
+    terms = replace(options, device=device.device)
+    place = Provenance(device, terms, Effort.FINAL, pike.__version__, commit(), command, date)
+    blank = Result(task.id, digest(task.source), terms.precision, rows[0][0], place, missing="not measured yet")
+    return tuple(
+        replace(
+            blank,
+            contender=contender,
+            candidate_digest=digest(source),
+            evaluation=trimmed(verdict),
+            missing="",
+            recipes=used,
+            beside="" if source == entry.source else GALLERY,
         )
-        for contender, verdict in verdicts.items()
-    ]
+        for (contender, source, used), verdict in zip(rows, found, strict=True)
+    )
 
 
 def _read(folder: Path) -> GalleryEntry:
     try:
         original, source = (folder / ORIGINAL).read_text().strip(), (folder / BEST).read_text()
-    except OSError as error:
-        raise UserError(f"The gallery's file {error.filename} cannot be read: install PIKE again") from error
+        found = decode(Discovery, json.loads((folder / RESULT).read_text())["found"])
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"The gallery's files in {folder} cannot be read ({error}): install PIKE again") from error
     results = store.results_in([folder / RESULT])
-    return GalleryEntry(folder.name, folder, tasks.resolve(original), source, read_discovery(folder / RESULT), results)
+    return GalleryEntry(folder.name, folder, tasks.resolve(original), source, found, results)

@@ -1,8 +1,8 @@
 """LeNet-5 as one kernel launch: the whole network on a cluster of eight blocks.
 
 What it does: the network of `level3-pike/4` in 32-bit arithmetic, on images of 32 x 32, any number
-of them. Each image has a cluster of eight blocks. They share out the channels of the convolutions,
-keep every intermediate result in shared memory, and block 0 computes the last two layers.
+of them. Each image has a cluster of eight blocks. They share out the convolutions and the first
+linear layer, keep every result in shared memory, and block 0 computes the last two layers.
 
 What made it fast: one launch instead of twelve, weights packed once in the order in which threads
 read them, all loads of weights issued before the first product, partial sums handed over between

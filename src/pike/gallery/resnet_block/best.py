@@ -9,8 +9,8 @@ walks down its rows. One warp group computes rows of the first convolution into 
 shared memory. Two others compute the second convolution from it, with the shortcut as one more
 product. They take turns, so that one stores its row while the other has the tensor cores.
 
-Accuracy: where a factor of the input or the shortcut stands alone, what 16 bits cut off is kept in
-a second, low part.
+Accuracy: the shortcut's input and weights are split into a high and a low part of 16 bits each, as
+is the input at the centre of the first convolution.
 
 Limits: 3 to 64 channels, stride 1, images of 224 x 224, compute capability 9.0 (Hopper).
 
