@@ -78,7 +78,7 @@ class Compiled:
 
 extensions.load_inline = lambda **given: Compiled()
 from pike.api.dropin import FromSource
-from pike.api.gallery import chosen
+from pike.engine.tools.gallery import chosen
 from pike.judge.reference import reference
 
 said = {}

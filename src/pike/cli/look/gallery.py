@@ -95,8 +95,8 @@ def verified_table(one: Verified) -> Table:
     for row in rows:
         speed = figures.times(row["speedup"]), figures.interval(row["speedup_ci95"])
         words = Text(f"{row['status']} {row['reason']}".strip())
-        name = Text(" + ".join((row["contender"], *row["recipes"])))
-        table.add_row(name, figures.ms(row["candidate_ms"]), *speed, figures.error(row["max_abs_error"]), words)
+        label = Text(" + ".join((row["contender"], *row["recipes"])))
+        table.add_row(label, figures.ms(row["candidate_ms"]), *speed, figures.error(row["max_abs_error"]), words)
     return table
 
 
