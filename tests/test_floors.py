@@ -52,7 +52,7 @@ FLOORS: dict[str, set[str]] = {
 BARE = {"core": set[str](), "judge": {"numpy", "torch"}}
 """Rooms that must work on a bare machine -> what they may import besides the standard library."""
 
-DATA = {SOURCE / "corpus" / folder for folder in ("attacks", "honest")}
+DATA = {SOURCE / "corpus" / folder for folder in ("attacks", "honest")} | {*(SOURCE / "gallery").iterdir()}
 """Folders of Python files that are read and never imported."""
 
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.parent not in DATA)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "pike"
-DATA = ("tasks/suites", "corpus/attacks", "corpus/honest")
+DATA = ("tasks/suites", "corpus/attacks", "corpus/honest", "gallery/")
 """Folders of Python files that are read as data and never imported."""
 RETIRED = {
     "bench": "prepared task",

@@ -29,6 +29,7 @@ def test_the_page_of_the_command_line_has_every_command_with_its_defaults() -> N
     page = tool("site_pages").command_line(root)
     for name in root.commands:
         assert f"## pike {name}\n" in page
+    assert "### pike gallery verify\n" in page and "| `--recipes` |" in page
     assert "| `--concurrency` | Steps in flight at once. | `20` |" in page
     assert "[b]" not in page
 

@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "pike"
 PAGE = ROOT / "docs" / "architecture.md"
-DATA = ("tasks/suites", "corpus/attacks", "corpus/honest")
+DATA = ("tasks/suites", "corpus/attacks", "corpus/honest", "gallery/")
 """Folders of Python files that are read as data and never imported."""
 UNCOUNTED = ("corpus", "recipes")
 """Rooms outside the line limit, as is the data above."""

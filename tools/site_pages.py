@@ -43,6 +43,8 @@ def command_line(root: Any) -> str:
     for name, command in root.commands.items():
         parts += [f"\n## pike {name}\n", _prose(command.help or ""), ""]
         parts += _parameters(command)
+        for verb, inner in getattr(command, "commands", {}).items():
+            parts += [f"\n### pike {name} {verb}\n", _prose(inner.help or ""), "", *_parameters(inner)]
     return "\n".join(parts) + "\n"
 
 

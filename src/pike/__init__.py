@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pike.api.campaigns import Campaign, Shared, campaign
     from pike.api.dropin import DropIn
     from pike.api.external import ask, finish, tell
+    from pike.api.gallery import gallery
     from pike.api.judging import doctor, evaluate, lint, self_test
     from pike.api.options import ConfigSource, ModelNames, Options
     from pike.api.outputs import export, figures, import_runs, load, report
@@ -91,6 +92,7 @@ __all__ = [
     "export",
     "figures",
     "finish",
+    "gallery",
     "import_runs",
     "lint",
     "load",
@@ -106,6 +108,7 @@ _HOMES = {
     "pike.api.campaigns": "Campaign Shared campaign",
     "pike.api.dropin": "DropIn",
     "pike.api.external": "ask finish tell",
+    "pike.api.gallery": "gallery",
     "pike.api.judging": "doctor evaluate lint self_test",
     "pike.api.options": "ConfigSource ModelNames Options",
     "pike.api.outputs": "export figures import_runs load report",

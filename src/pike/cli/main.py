@@ -16,7 +16,19 @@ import typer
 import pike
 from pike.cli import mcp
 from pike.cli.compare import campaign, simulate, slurm, suite
-from pike.cli.look import doctor, estimate, exchange, figures, prompts, report, serve, strategies, suites, tasks
+from pike.cli.look import (
+    doctor,
+    estimate,
+    exchange,
+    figures,
+    gallery,
+    prompts,
+    report,
+    serve,
+    strategies,
+    suites,
+    tasks,
+)
 from pike.cli.run import bundle, demo, evaluate, external, optimize, watch
 from pike.cli.terminal import PlainHelp
 from pike.core.errors import BoundaryError, UserError
@@ -61,6 +73,7 @@ for command in (
 ):
     app.command(command.__name__.rstrip("_"), cls=PlainHelp)(command)
 app.add_typer(suites.app)
+app.add_typer(gallery.app)
 
 
 def _show_version(wanted: bool) -> None:
