@@ -53,7 +53,7 @@ def test_a_winner_is_a_candidate_file_that_says_what_it_does(entry: GalleryEntry
     assert not entry.problem
     assert not has_third_party_header(entry.source, entry.task.source)
     docstring = entry.source.split('"""')[1]
-    for said in ("What made it fast", "Limits", "Author: a coding agent", "Licence: MIT"):
+    for said in ("What made it fast", "Limits", "Author: a coding agent", "Licence: Apache-2.0"):
         assert said in docstring
     assert f"strategy {entry.found.strategy}" in " ".join(docstring.split())
     assert f"`{entry.task.id.partition('_')[0]}`" in docstring

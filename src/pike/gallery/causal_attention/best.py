@@ -15,7 +15,7 @@ Limits: width 768, 8 heads, 512 tokens, an even batch, compute capability 9.0 (H
 
 Author: a coding agent, in a search by the strategy pike-b (result.json says which). The way for
 other shapes was added by hand.
-Licence: MIT.
+Licence: Apache-2.0.
 """
 
 import torch

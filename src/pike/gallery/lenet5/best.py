@@ -11,7 +11,7 @@ blocks without a barrier (`st.async`), and a call that reaches the driver with l
 Limits: channels 6 and 16, hidden layers of 120 and 84, compute capability 9.0 (Hopper).
 
 Author: a coding agent, in a search by the strategy pike-b (result.json says which).
-Licence: MIT.
+Licence: Apache-2.0.
 """
 
 import torch

@@ -15,7 +15,7 @@ is the input at the centre of the first convolution.
 Limits: 3 to 64 channels, stride 1, images of 224 x 224, compute capability 9.0 (Hopper).
 
 Author: a coding agent, in a search by the strategy pike-x (result.json says which).
-Licence: MIT.
+Licence: Apache-2.0.
 """
 
 import torch

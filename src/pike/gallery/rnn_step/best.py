@@ -15,7 +15,7 @@ Limits: batch 8, 1024 inputs, 256 hidden, 128 outputs, compute capability 9.0 (H
 
 Author: a coding agent, in a search by the strategy pike-b (result.json says which). The search had
 a task that also keeps the hidden state on the module; that part was taken out by hand.
-Licence: MIT.
+Licence: Apache-2.0.
 """
 
 import torch
