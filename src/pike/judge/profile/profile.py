@@ -23,6 +23,7 @@ from pike.judge.child.memory.cuda_driver import CudaDriverError
 from pike.judge.child.orders import ProfileOrder, ProfileStep
 from pike.judge.child.profile_table import TABLE_BYTES, ProfileProblem, ProfileTable, unpack
 from pike.judge.child.wire import Command
+from pike.judge.device import cpu_threads
 from pike.judge.prepared_task import PreparedTask
 from pike.judge.profile import footprint
 from pike.judge.profile.labels import LEAKS, labels_of
@@ -159,14 +160,9 @@ class _Session:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Hold the device alone, with the reference frozen and the judge's threads quiet."""
-        threads, reference_process = torch.get_num_threads(), self._prepared.reference_process.child
-        with self._lock.exclusive(), reference_process.paused():
+        with self._lock.exclusive(), self._prepared.reference_process.child.paused(), cpu_threads(1):
             self._runner.allowance = Allowance(self._alone_seconds)
-            torch.set_num_threads(1)
-            try:
-                yield
-            finally:
-                torch.set_num_threads(threads)
+            yield
 
 
 def believed(
