@@ -11,8 +11,7 @@ import re
 import shutil
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -112,17 +111,6 @@ def release_all_memory(device: torch.device) -> None:
     if device.type == "cuda":
         gc.collect()  # models refer to themselves in cycles
         torch.cuda.empty_cache()
-
-
-@contextmanager
-def cpu_threads(count: int) -> Iterator[None]:
-    """A context in which torch computes with so many threads in this process."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def is_quiet(device: torch.device, patience_seconds: float = _QUIET_SECONDS) -> bool:

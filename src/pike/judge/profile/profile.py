@@ -23,12 +23,12 @@ from pike.judge.child.memory.cuda_driver import CudaDriverError
 from pike.judge.child.orders import ProfileOrder, ProfileStep
 from pike.judge.child.profile_table import TABLE_BYTES, ProfileProblem, ProfileTable, unpack
 from pike.judge.child.wire import Command
-from pike.judge.device import cpu_threads
 from pike.judge.prepared_task import PreparedTask
 from pike.judge.profile import footprint
 from pike.judge.profile.labels import LEAKS, labels_of
 from pike.judge.profile.work import work_of
 from pike.judge.refusal import Refused
+from pike.judge.timing.cores import torch_threads
 from pike.judge.timing.device_lock import DeviceLock
 from pike.judge.timing.reservoir import TimedOutput
 
@@ -160,7 +160,7 @@ class _Session:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Hold the device alone, with the reference frozen and the judge's threads quiet."""
-        with self._lock.exclusive(), self._prepared.reference_process.child.paused(), cpu_threads(1):
+        with self._lock.exclusive(), self._prepared.reference_process.child.paused(), torch_threads(1):
             self._runner.allowance = Allowance(self._alone_seconds)
             yield
 

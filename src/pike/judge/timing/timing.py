@@ -20,9 +20,9 @@ from pike.core.verdict.evaluation import (
     WorstInputs,
 )
 from pike.judge.calls.runner import CallTimes
-from pike.judge.device import cpu_threads
 from pike.judge.reference.input_distributions import InputDistribution
 from pike.judge.refusal import Refused
+from pike.judge.timing.cores import torch_threads
 from pike.judge.timing.reservoir import TimedOutput
 from pike.judge.timing.session import Session, SessionPlan, SessionTimes, Sides
 
@@ -110,7 +110,7 @@ class Stopwatch:
         Raises:
             Refused: a call failed, or a child's times contradict the judge's clock.
         """
-        with cpu_threads(1):  # the judge's own threads would compete with the child's
+        with torch_threads(1):  # the judge's own threads would compete with the child's
             latency = self._session(self._plan.latency)
             if any(map(_disagreement_ns, latency)):  # a machine that was busy for a moment looks like this too
                 latency = self._session(self._plan.latency)
