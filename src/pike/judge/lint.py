@@ -120,12 +120,8 @@ def _wrong(subject: InProcess, draw: _Draw, outputs: list[torch.Tensor]) -> str:
     return found.wrong
 
 
-def _constant(_: _Draw, other: _Draw) -> list[torch.Tensor]:
-    """One number everywhere: the mean of another input's answer, or its most frequent integer."""
-    return [_filled(native) for native in other.expected.native]
-
-
 def _filled(native: torch.Tensor) -> torch.Tensor:
+    """One number everywhere: the mean of an answer, or its most frequent integer."""
     if not native.numel():
         return native
     flat = native.flatten()
@@ -183,7 +179,7 @@ def _wide(native: torch.Tensor) -> torch.Tensor:
 
 _ANSWERS: dict[str, Answer] = {
     "zeros": lambda this, _: [torch.zeros_like(native) for native in this.expected.native],
-    "a constant": _constant,
+    "a constant": lambda _, other: [_filled(native) for native in other.expected.native],
     "the mean answer": _mean,
     "another input's answer": lambda _, other: other.expected.native,
     "a copied input": _copied,

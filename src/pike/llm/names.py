@@ -53,7 +53,7 @@ class ModelName:
     @property
     def asks_provider(self) -> bool:
         """Whether it is asked over the network."""
-        return self.prefix in vendors.BY_PREFIX
+        return vendors.vendor_of(self.prefix) is not None
 
     @property
     def on_this_machine(self) -> bool:
@@ -133,7 +133,7 @@ def parse(name: str) -> ModelName:
         return ModelName(text)
     prefix, _, target = text.partition(":")
     target = target.strip()
-    known = {*vendors.BY_PREFIX} | {form.prefix for form in _FORMS} - bare
+    known = {vendor.prefix for vendor in vendors.VENDORS} | {form.prefix for form in _FORMS} - bare
     if prefix not in known or not target:
         shown = text if "@" not in text else text.partition("@")[0] + "@…"
         raise UserError(f"'{shown}' names no model; the forms are {forms()}")
@@ -159,10 +159,9 @@ def connect(name: str, config: LlmConfig) -> Client:
         UserError: the name has no known form, asks no model, or its file does not exist.
     """
     parsed = parse(name)
-    if parsed.asks_provider:
+    if vendor := vendors.vendor_of(parsed.prefix):
         from pike.llm.provider import BatchClient, Endpoint, ProviderClient
 
-        vendor = vendors.BY_PREFIX[parsed.prefix]
         endpoint = Endpoint.of(parsed.text, vendor, parsed.target, parsed.url, free=parsed.is_local)
         if parsed.batch:
             return BatchClient(replace(endpoint, batched=True), config.timeout_seconds)
@@ -180,8 +179,8 @@ def require_keys(names: Iterable[str]) -> None:
     from pike.llm.provider import Endpoint
 
     for parsed in map(parse, names):
-        if parsed.asks_provider:
-            Endpoint.of(parsed.text, vendors.BY_PREFIX[parsed.prefix], parsed.target, parsed.url).key()
+        if vendor := vendors.vendor_of(parsed.prefix):
+            Endpoint.of(parsed.text, vendor, parsed.target, parsed.url).key()
 
 
 def _words(line: str) -> tuple[str, ...]:

@@ -150,7 +150,11 @@ VENDORS: tuple[Vendor, ...] = (
     ),
 )
 """Every provider. Names, messages, key checks, redaction and prices follow from this list."""
-BY_PREFIX = {vendor.prefix: vendor for vendor in VENDORS}
+
+
+def vendor_of(prefix: str) -> Vendor | None:
+    """The provider whose models' names begin so, None if there is none."""
+    return next((vendor for vendor in VENDORS if vendor.prefix == prefix), None)
 
 
 def key_variables() -> tuple[str, ...]:

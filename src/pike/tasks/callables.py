@@ -14,8 +14,8 @@ from typing import Any
 from pike.core.errors import UserError
 from pike.core.settings.merging import nearest
 from pike.core.task import Task
+from pike.tasks.loaders.own_files import cache_folder
 from pike.tasks.modules import from_module
-from pike.tasks.own_files import cache_folder
 
 
 @dataclass(frozen=True, slots=True)

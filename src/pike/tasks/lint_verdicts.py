@@ -17,8 +17,7 @@ from pike.core.errors import StoreError
 from pike.core.task import Task, TaskKind
 from pike.core.verdict.evaluation import Precision
 from pike.core.verdict.lint import LintReport
-from pike.tasks import own_files
-from pike.tasks.loaders import shipped
+from pike.tasks.loaders import own_files, shipped
 
 SHIPPED = "lint.json"
 """The file in the folder of a shipped suite; `tools/keep_lint.py` writes it."""

@@ -22,9 +22,9 @@ import cloudpickle
 
 from pike.core.errors import UserError
 from pike.core.task import Task, TaskKind
-from pike.tasks import own_files
 from pike.tasks.describe import describe
 from pike.tasks.files import task_files
+from pike.tasks.loaders import own_files
 
 if TYPE_CHECKING:
     import torch

@@ -28,6 +28,7 @@ from pike.judge.profile import footprint
 from pike.judge.profile.labels import LEAKS, labels_of
 from pike.judge.profile.work import work_of
 from pike.judge.refusal import Refused
+from pike.judge.timing.cores import torch_threads
 from pike.judge.timing.device_lock import DeviceLock
 from pike.judge.timing.reservoir import TimedOutput
 
@@ -159,14 +160,9 @@ class _Session:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Hold the device alone, with the reference frozen and the judge's threads quiet."""
-        threads, reference_process = torch.get_num_threads(), self._prepared.reference_process.child
-        with self._lock.exclusive(), reference_process.paused():
+        with self._lock.exclusive(), self._prepared.reference_process.child.paused(), torch_threads(1):
             self._runner.allowance = Allowance(self._alone_seconds)
-            torch.set_num_threads(1)
-            try:
-                yield
-            finally:
-                torch.set_num_threads(threads)
+            yield
 
 
 def believed(

@@ -112,8 +112,7 @@ def other_numbers(inputs: Inputs) -> Inputs | None:
     changed = replaced(structure, (int, float), _other_number)
     if changed == structure:
         return None
-    args, kwargs = put_together(changed, tensors)
-    return Inputs(args, kwargs)
+    return Inputs(*put_together(changed, tensors))
 
 
 def _other_number(number: float) -> float:
@@ -132,8 +131,7 @@ def _each(change: Change, kinds: tuple[torch.dtype, ...] = _CHANGED) -> Callable
             change(tensor, chance).to(tensor.dtype) if tensor.dtype in kinds and tensor.numel() else tensor
             for tensor in tensors
         ]
-        args, kwargs = put_together(structure, made)
-        return Inputs(args, kwargs)
+        return Inputs(*put_together(structure, made))
 
     return changed
 

@@ -173,8 +173,7 @@ def like(example: Inputs) -> Inputs:
     are also scaled by up to 1 %, so that no two draws are equal.
     """
     tensors, structure = take_apart((example.args, example.kwargs))
-    args, kwargs = put_together(structure, [_resample(tensor) for tensor in tensors])
-    return Inputs(args, kwargs)
+    return Inputs(*put_together(structure, [_resample(tensor) for tensor in tensors]))
 
 
 def _seed_everything(seed: int) -> None:

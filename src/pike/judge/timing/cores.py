@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from pike.core.verdict.evaluation import Status
 from pike.judge import processes
 from pike.judge.calls.runner import Runner
@@ -35,6 +37,17 @@ class CoreShare:
 
     sides: frozenset[int]
     judge: frozenset[int]
+
+
+@contextlib.contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """A context in which torch computes with so many threads in this process."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextlib.contextmanager

@@ -9,8 +9,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import torch
-
 from pike.core.verdict.evaluation import (
     CONTENDED,
     FASTER_MARGIN,
@@ -24,6 +22,7 @@ from pike.core.verdict.evaluation import (
 from pike.judge.calls.runner import CallTimes
 from pike.judge.reference.input_distributions import InputDistribution
 from pike.judge.refusal import Refused
+from pike.judge.timing.cores import torch_threads
 from pike.judge.timing.reservoir import TimedOutput
 from pike.judge.timing.session import Session, SessionPlan, SessionTimes, Sides
 
@@ -111,9 +110,7 @@ class Stopwatch:
         Raises:
             Refused: a call failed, or a child's times contradict the judge's clock.
         """
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # the judge's own threads would compete with the child's
-        try:
+        with torch_threads(1):  # the judge's own threads would compete with the child's
             latency = self._session(self._plan.latency)
             if any(map(_disagreement_ns, latency)):  # a machine that was busy for a moment looks like this too
                 latency = self._session(self._plan.latency)
@@ -129,8 +126,6 @@ class Stopwatch:
                 replace(timing, throughput=_throughput(one.timing, together.inputs))
                 for timing, one in zip(timings, found, strict=True)
             ]
-        finally:
-            torch.set_num_threads(threads)
 
     def _session(self, plan: SessionPlan) -> list[SessionTimes]:
         session = Session(self._sides, plan, self._plan.verified_calls)

@@ -123,3 +123,10 @@ class FigureKind:
     reads_embeddings: bool = False
     reads_islands: bool = False
     of_searches: bool = False
+
+
+def in_each_suite(
+    drawing: Callable[[Material, str], Drawing | Lack],
+) -> Callable[[Material], tuple[Drawing | Lack, ...]]:
+    """A plan of one figure for each suite, with the ending of its files."""
+    return lambda material: tuple(drawing(part, ending) for ending, part in material.by_suite())

@@ -16,10 +16,6 @@ from pike.search.options.search import SearchOptions
 O = TypeVar("O")  # noqa: E741 - the options record of a family
 
 
-def _whole_budget(_options: object, budget: Budget) -> int:
-    return budget.queries
-
-
 @dataclass(frozen=True, slots=True)
 class Preset(Generic[O]):
     """A point in the option space of a family of strategies.
@@ -35,7 +31,7 @@ class Preset(Generic[O]):
     summary: str
     options: O
     build: Callable[[O, Budget, int], Strategy]
-    most_queries: Callable[[O, Budget], int] = _whole_budget
+    most_queries: Callable[[O, Budget], int] = lambda _, budget: budget.queries
     own_models: tuple[Role, ...] = ()
 
 
@@ -87,13 +83,11 @@ MOST_FREE_STEPS = 300
 
 def point(name: str, summary: str, options: SearchOptions, own_models: tuple[Role, ...] = ()) -> Point:
     """The preset of this name that is a point of the option space."""
-    return Preset(name, summary, options, _build, _most_queries, own_models)
+    return Preset(
+        name, summary, options, _build, lambda chosen, budget: chosen.most_queries(budget.queries), own_models
+    )
 
 
 def _build(options: SearchOptions, budget: Budget, run_seed: int) -> CompositeStrategy:
     queries = (budget.queries or MOST_FREE_STEPS) if options.free else budget.queries
     return CompositeStrategy(options, queries, run_seed)
-
-
-def _most_queries(options: SearchOptions, budget: Budget) -> int:
-    return options.most_queries(budget.queries)

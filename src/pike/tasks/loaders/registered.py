@@ -17,8 +17,8 @@ from pike.core.codec import decode, encode
 from pike.core.errors import StoreError, UserError
 from pike.core.settings.merging import nearest
 from pike.core.task import Task, TaskFile
-from pike.tasks import own_files, variants
-from pike.tasks.loaders import folder, huggingface, kernelbench, shipped
+from pike.tasks import variants
+from pike.tasks.loaders import folder, huggingface, kernelbench, own_files, shipped
 from pike.tasks.suite import Suite, SuiteEntry
 
 PUBLISHED = "published"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pike.reporting.figures import look
 from pike.reporting.figures.data.records import Material
-from pike.reporting.figures.drawing import Drawing, FigureKind, Lack, Row, Sheet, number, sheet
+from pike.reporting.figures.drawing import Drawing, FigureKind, Row, Sheet, in_each_suite, number, sheet
 from pike.reporting.figures.tabular import TextCell, latex, markdown
 
 if TYPE_CHECKING:
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 _SEVERAL = "\n(median of repeats; one without a valid candidate counts as 1)"
 _DARK = 0.62
 """The part of the colour scale from which text on it is white."""
-
-
-def _plan(material: Material) -> tuple[Drawing | Lack, ...]:
-    return tuple(_drawing(part, ending) for ending, part in material.by_suite())
 
 
 def _drawing(material: Material, ending: str) -> Drawing:
@@ -91,4 +87,4 @@ def _shade(speedup: str | float | None, most: float) -> tuple[tuple[float, ...],
     return tuple(1.0 - part * (1.0 - one) for one in full), part > _DARK
 
 
-KIND = FigureKind("tasks", "speedup on each task, also as Markdown and LaTeX", _plan)
+KIND = FigureKind("tasks", "speedup on each task, also as Markdown and LaTeX", in_each_suite(_drawing))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pike.reporting.figures import look
 from pike.reporting.figures.arithmetic import over_repeats
 from pike.reporting.figures.data.records import DrawnCell, Material, Measure
-from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Row, Sheet, number, sheet
+from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Row, Sheet, in_each_suite, number, sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 
 _COLUMNS = "contender at speedup low high repeats runs without_candidate source"
 _END, _OURS = "end", "measured"
-
-
-def _plan(material: Material) -> tuple[Drawing | Lack, ...]:
-    return tuple(_drawing(part, ending) for ending, part in material.by_suite())
 
 
 def _drawing(material: Material, ending: str) -> Drawing:
@@ -109,4 +105,4 @@ def _bar(axes: Axes, place: int, row: Row, styles: dict[str, dict[str, str]]) ->
     )
 
 
-KIND = FigureKind("speedups", "overall speedup of each contender, and what money reaches", _plan)
+KIND = FigureKind("speedups", "overall speedup of each contender, and what money reaches", in_each_suite(_drawing))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pike.reporting.figures import look
 from pike.reporting.figures.arithmetic import bootstrap, over_repeats, quantiles
 from pike.reporting.figures.data.records import Material
-from pike.reporting.figures.drawing import Drawing, FigureKind, Lack, Sheet, number, sheet
+from pike.reporting.figures.drawing import Drawing, FigureKind, Lack, Sheet, in_each_suite, number, sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 
 _ONE, _MEDIAN, _TASKS = "one repeat", "median and quartiles", "95 % over tasks"
 _SEVERAL = 2
-
-
-def _plan(material: Material) -> tuple[Drawing | Lack, ...]:
-    return tuple(_drawing(part, ending) for ending, part in material.by_suite())
 
 
 def _drawing(material: Material, ending: str) -> Drawing | Lack:
@@ -78,4 +74,4 @@ def _keys(axes: Axes, whats: set[str]) -> None:
         axes.plot([], [], color=look.GREY, linewidth=1.2, label=f"{_TASKS} (bootstrap)")
 
 
-KIND = FigureKind("spread", "medians and quantiles over repeats, bootstrap over tasks", _plan)
+KIND = FigureKind("spread", "medians and quantiles over repeats, bootstrap over tasks", in_each_suite(_drawing))
