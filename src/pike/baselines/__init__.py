@@ -5,7 +5,7 @@ Knows how each becomes a candidate that is judged like any other. Does not judge
 who measures.
 """
 
-from pike.baselines.catalogue import BASELINES, COMPILE, EAGER, baseline_named, for_device
+from pike.baselines.catalogue import BASELINES, COMPILE, EAGER, Technique, baseline_named, for_device
 from pike.baselines.published import PREFIX, PublishedFolder
 from pike.baselines.write import missing_here, source
 
@@ -15,6 +15,7 @@ __all__ = [
     "EAGER",
     "PREFIX",
     "PublishedFolder",
+    "Technique",
     "baseline_named",
     "for_device",
     "missing_here",
