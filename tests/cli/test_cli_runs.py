@@ -96,9 +96,7 @@ def test_a_missing_candidate_exits_with_2(folder: Path, capsys: pytest.CaptureFi
     assert "nowhere.py" in only_object(capsys.readouterr().out)["error"]["message"]
 
 
-def test_a_whole_run_then_its_report_then_nothing_to_resume(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_whole_run_then_its_report_then_nothing_to_resume(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     llm = script(folder, {"step": 0, "file": "wrong.py"}, {"file": "faster.py"})
     done = pike(folder, "optimize", "task.py", *RUN, "--llm", llm, "--query-budget", "3", "--out", "run", "--json")
     result = only_object(done.stdout)

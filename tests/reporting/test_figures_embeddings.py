@@ -103,6 +103,9 @@ def test_without_the_package_or_a_model_the_cure_is_named(
 ) -> None:
     brought("raise ModuleNotFoundError('x', name='sentence_transformers')")
     assert figures(tmp_path, "--embeddings", "any") == 2
-    assert capsys.readouterr().err == "pike: Embeddings need sentence_transformers: pip install 'pike-torch[embeddings]'.\n"
+    assert (
+        capsys.readouterr().err
+        == "pike: Embeddings need sentence_transformers: pip install 'pike-torch[embeddings]'.\n"
+    )
     assert figures(tmp_path, "--list") == 0
     assert "--embeddings" in capsys.readouterr().out
