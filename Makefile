@@ -8,8 +8,11 @@ SUPPORTED = import sys; sys.exit(not sys.version_info >= (3, 11))
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11 python3.14 python; do \
 	"$$python" -c '$(SUPPORTED)' >/dev/null 2>&1 && { echo "$$python"; break; }; done)
 
+# Hundreds of processes of the tests import the same files, so their bytecode is kept whatever the caller prefers.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow check docs format clean
+.PHONY: help setup demo test test-slow check types code docs format clean
 
 help:
 	@echo "make demo    optimise two real models on this machine, without a key or a GPU (under 10 minutes)"
@@ -38,10 +41,16 @@ test: $(VENV)/.pike-test
 test-slow: $(VENV)/.pike-test
 	$(BIN)/python -m pytest -n 2 -m "slow and not timed"
 
-check: $(VENV)/.pike-docs docs
+# The types take as long as all the rest, and one core.
+check: $(VENV)/.pike-docs
+	@$(MAKE) --no-print-directory -j 2 types docs code
+
+types: $(VENV)/.pike-docs
+	$(BIN)/mypy
+
+code: $(VENV)/.pike-docs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/test_floors.py
 	$(BIN)/python tools/measure_house.py --check
 

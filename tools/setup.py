@@ -176,13 +176,16 @@ def mend_torchvision() -> None:
 
 
 def compile_all() -> None:
-    """Compile what was installed, because sandboxed children cannot keep what they compile.
+    """Compile what was installed and PIKE itself, because sandboxed children cannot keep what they compile.
 
     A few packages hold files that are not for this Python; what does not compile is not imported
     either.
     """
-    code = "import compileall, sysconfig; compileall.compile_dir(sysconfig.get_path('purelib'), quiet=2, workers=0)"
-    subprocess.run([venv_python(), "-c", code], check=False)
+    code = (
+        "import compileall, sys, sysconfig\n"
+        "for place in (sysconfig.get_path('purelib'), sys.argv[1]): compileall.compile_dir(place, quiet=2, workers=0)"
+    )
+    subprocess.run([venv_python(), "-c", code, ROOT / "src"], check=False)
 
 
 def has_nvidia_gpu() -> bool:

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from pike.cli import main
+
 TASK = """
 import torch
 
@@ -82,20 +84,19 @@ def test_a_right_candidate_exits_with_0(folder: Path) -> None:
         assert verdict["profile"]["source"] == "torch profiler (cpu)"
 
 
-def test_a_wrong_candidate_exits_with_1_and_says_why(folder: Path) -> None:
-    done = pike(folder, "evaluate", "task.py", "wrong.py", *QUICK)
-    assert done.returncode == 1
-    assert "wrong-output" in done.stdout
-    assert "judged: building" in done.stderr
+def test_a_wrong_candidate_exits_with_1_and_says_why(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["evaluate", str(folder / "task.py"), str(folder / "wrong.py"), *QUICK]) == 1
+    said = capsys.readouterr()
+    assert "wrong-output" in said.out
+    assert "judged: building" in said.err
 
 
-def test_a_missing_candidate_exits_with_2(folder: Path) -> None:
-    done = pike(folder, "evaluate", "task.py", "nowhere.py", "--json")
-    assert done.returncode == 2
-    assert "nowhere.py" in only_object(done.stdout)["error"]["message"]
+def test_a_missing_candidate_exits_with_2(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["evaluate", str(folder / "task.py"), str(folder / "nowhere.py"), "--json"]) == 2
+    assert "nowhere.py" in only_object(capsys.readouterr().out)["error"]["message"]
 
 
-def test_a_whole_run_then_its_report_then_nothing_to_resume(folder: Path) -> None:
+def test_a_whole_run_then_its_report_then_nothing_to_resume(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     llm = script(folder, {"step": 0, "file": "wrong.py"}, {"file": "faster.py"})
     done = pike(folder, "optimize", "task.py", *RUN, "--llm", llm, "--query-budget", "3", "--out", "run", "--json")
     result = only_object(done.stdout)
@@ -108,21 +109,24 @@ def test_a_whole_run_then_its_report_then_nothing_to_resume(folder: Path) -> Non
     if result["improved"]:
         assert "class ModelNew" in (folder / "run" / "best.py").read_text()
 
-    reported = only_object(pike(folder, "report", "run", "--json").stdout)
+    assert main.run(["report", str(folder / "run"), "--json"]) == 0
+    reported = only_object(capsys.readouterr().out)
     assert reported["summary"]["spend"] == result["spend"]
     assert "wrong-output" in (folder / "run" / "report.html").read_text()
 
-    again = pike(folder, "resume", "run")
-    assert again.returncode == done.returncode
-    assert "finished already" in again.stdout
+    assert main.run(["resume", str(folder / "run")]) == done.returncode
+    assert "finished already" in capsys.readouterr().out
 
 
-def test_an_original_that_raises_is_one_sentence_before_the_first_query(folder: Path) -> None:
+def test_an_original_that_raises_is_one_sentence_before_the_first_query(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
     (folder / "task.py").write_text(TASK.replace("return x", "raise ValueError('no such mask')"))
     llm = script(folder, {"file": "faster.py"})
-    done = pike(folder, "optimize", "task.py", *RUN, "--llm", llm, "--query-budget", "3", "--out", "run", "--json")
-    assert (done.returncode, (folder / "run").exists()) == (2, False), done.stderr
-    said = only_object(done.stdout)["error"]["message"]
+    words = ["optimize", "task.py", *RUN, "--llm", llm, "--query-budget", "3", "--out", "run", "--json"]
+    assert (main.run(words), (folder / "run").exists()) == (2, False)
+    said = only_object(capsys.readouterr().out)["error"]["message"]
     assert "does not run (ValueError: no such mask); call it on its inputs" in said and "\n" not in said
 
 

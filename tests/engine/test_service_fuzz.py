@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from service_material import ADMIN, PARCEL, Service, asked, candidate
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
-schemathesis = pytest.importorskip("schemathesis")
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +24,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 def test_nothing_is_answered_by_500(service: Service) -> None:
+    schemathesis = pytest.importorskip("schemathesis")  # imported late, because it takes a second
     api = schemathesis.openapi.from_url(f"{service.url}/openapi.json")
     operations = [found.ok() for found in api.get_all_operations()]
     seen: Counter[int] = Counter()

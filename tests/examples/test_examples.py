@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import pike
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 QUICK = ["evaluate.device=cpu", "evaluate.threads=1", "evaluate.max_timing_seconds=0.3", "engine.finalists=1"]
@@ -27,6 +31,15 @@ def test_there_are_five_and_each_says_what_it_shows_and_how_long_it_takes() -> N
         assert len(text.splitlines()) < 80, path.name
 
 
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_an_example_calls_what_is_there(path: Path) -> None:
+    assert callable(runpy.run_path(str(path), run_name="example")["main"])
+    calls = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+    for call in (one for one in calls if ast.unparse(one.func).startswith("pike.")):
+        function = getattr(pike, ast.unparse(call.func).removeprefix("pike."))
+        assert {word.arg for word in call.keywords} <= inspect.signature(function).parameters.keys()
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "words"),
     [
@@ -37,7 +50,7 @@ def test_there_are_five_and_each_says_what_it_shows_and_how_long_it_takes() -> N
             *("campaign", ["budget.queries=1", ONE_TASK, "campaign.contenders=['best-of-n']"], "0 of 1 runs failed"),
             marks=pytest.mark.slow,
         ),
-        ("model_behind_api", [], "2 queries"),
+        pytest.param("model_behind_api", [], "2 queries", marks=pytest.mark.slow),
     ],
 )
 def test_an_example_runs(name: str, settings: list[str], words: str, tmp_path: Path) -> None:

@@ -25,12 +25,12 @@ SOURCES: dict[str, tuple[Callable[[Path], Path], set[str]]] = {
 NEVER = {"islands", "models", "kernels", "roofline", "techniques-time", "time", "occupancy", "similarity-embeddings"}
 
 
-def drawn(folders: list[Path], out: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
-    """Each figure with what is missing for it."""
+def drawn(folders: list[Path], out: Path, capsys: pytest.CaptureFixture[str], *only: str) -> dict[str, str]:
+    """Each figure with what is missing for it, of all kinds or of some."""
     words = ["figures", *map(str, folders), "--out", str(out), "--format", "svg", "--published", "--json"]
-    assert main.run(words) == 0
+    assert main.run([*words, *(word for kind in only for word in ("--only", kind))]) == 0
     found = json.loads(capsys.readouterr().out)["figures"]
-    assert {entry["kind"] for entry in found} == {kind.name for kind in KINDS}
+    assert {entry["kind"] for entry in found} == (set(only) or {kind.name for kind in KINDS})
     assert all(entry["missing"] or entry["files"] for entry in found)
     return {entry["name"]: entry["missing"] for entry in found}
 
@@ -62,7 +62,7 @@ def test_islands_of_a_checkpoint_are_in_the_tree_and_in_a_figure_of_their_own(
     assert main.run(["import", str(source), "--out", str(tmp_path / "runs")]) == 0
     capsys.readouterr()
     [run] = (tmp_path / "runs").iterdir()
-    assert not drawn([run], tmp_path / "out", capsys)["islands-openevolve"]
+    assert not drawn([run], tmp_path / "out", capsys, "tree")["islands-openevolve"]
     with (tmp_path / "out" / "tree.csv").open() as file:
         rows = {row["candidate"]: row for row in csv.DictReader(file)}
     assert [rows[f"c{number}"]["island"] for number in range(4)] == ["1", "0", "", "0"], "what is broken lives nowhere"
@@ -71,7 +71,7 @@ def test_islands_of_a_checkpoint_are_in_the_tree_and_in_a_figure_of_their_own(
 
 
 def test_tools_stand_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = drawn([imported(name, tmp_path, capsys) for name in SOURCES], tmp_path / "out", capsys)
+    found = drawn([imported(name, tmp_path, capsys) for name in SOURCES], tmp_path / "out", capsys, "steps")
     assert not found["steps-size"]
     with (tmp_path / "out" / "steps-size.csv").open() as file:
         contenders = {row["contender"] for row in csv.DictReader(file)}

@@ -71,6 +71,7 @@ def test_children_share_no_folder_of_a_compiler(started: Callable[[], Child]) ->
     assert Path(place).is_relative_to(child.folder)
 
 
+@pytest.mark.slow  # that a child writes in its own folders only is tested in test_guard
 @pytest.mark.skipif(not confines(), reason="needs Landlock of Linux 6.12, without which each child compiles its own")
 def test_a_header_that_the_template_compiled_serves_every_child_and_none_can_change_it(
     started: Callable[[], Child],

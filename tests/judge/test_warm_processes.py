@@ -13,8 +13,6 @@ from pike.judge.process.child import Child, ChildPlan
 from pike.judge.process.warm_processes import WarmProcesses
 from pike.judge.sandbox import BareProcess
 
-pytestmark = pytest.mark.timed
-
 
 class Cold(BareProcess):
     """A level whose children are started, not forked."""

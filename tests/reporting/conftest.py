@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -59,7 +60,13 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def drawn(simulated: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All figures of the simulated campaign, with published numbers."""
-    out = tmp_path_factory.mktemp("drawn")
-    draw_all([simulated], out, ["png"], DrawingTerms(published=True))
-    return out
+    """All figures of the simulated campaign, with published numbers; workers side by side draw them once."""
+    folder = tmp_path_factory.getbasetemp()
+    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    with (folder / "drawing").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "drawn").exists():
+            out = tmp_path_factory.mktemp("drawn")
+            draw_all([simulated], out, ["png"], DrawingTerms(published=True))
+            (folder / "drawn").symlink_to(out)
+    return folder / "drawn"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
-import os
-import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from pike.cli.main import run
 
 RUN = Path(__file__).resolve().parents[1] / "store" / "assets" / "journal_v1_models"
 STAND_IN = '''
@@ -28,13 +29,21 @@ class SentenceTransformer:
 '''
 
 
-def figures(out: Path, *arguments: str, path: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = ["figures", str(RUN), "--out", str(out), "--format", "svg", "--only", "similarity", *arguments]
-    paths = os.pathsep.join(filter(None, [str(path or ""), os.environ.get("PYTHONPATH", "")]))
-    env = os.environ | {"PYTHONPATH": paths, "HF_HUB_OFFLINE": "1"}
-    return subprocess.run(
-        [sys.executable, "-m", "pike", *command], env=env, capture_output=True, text=True, check=False
-    )
+def figures(out: Path, *arguments: str) -> int:
+    return run(["figures", str(RUN), "--out", str(out), "--format", "svg", "--only", "similarity", *arguments])
+
+
+@pytest.fixture
+def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """`brought(source)` puts a package in the place of sentence-transformers."""
+
+    def bring(source: str) -> None:
+        (tmp_path / "sentence_transformers.py").write_text(source)
+        monkeypatch.syspath_prepend(tmp_path)
+        sys.modules.pop("sentence_transformers", None)
+
+    yield bring
+    sys.modules.pop("sentence_transformers", None)
 
 
 def similarities(out: Path) -> list[float]:
@@ -69,30 +78,32 @@ def tiny_model(folder: Path) -> Path:
     return folder
 
 
-def test_a_model_on_the_disk_is_drawn_from_and_named(tmp_path: Path) -> None:
+def test_a_model_on_the_disk_is_drawn_from_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("sentence_transformers", reason="pip install 'pike-torch[embeddings]'")
-    done = figures(tmp_path, "--embeddings", str(tiny_model(tmp_path / "tiny")))
-    assert done.returncode == 0, done.stderr
-    assert "cosine of embeddings by tiny" in done.stdout
+    assert figures(tmp_path, "--embeddings", str(tiny_model(tmp_path / "tiny"))) == 0
+    assert "cosine of embeddings by tiny" in capsys.readouterr().out
     assert (found := similarities(tmp_path)) and all(0.0 < one <= 1.0 for one in found)
 
 
-def test_what_the_package_brings_becomes_the_figure(tmp_path: Path) -> None:
-    (tmp_path / "sentence_transformers.py").write_text(STAND_IN)
-    done = figures(tmp_path, "--embeddings", "letters", path=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "embeddings by letters" in done.stdout
+def test_what_the_package_brings_becomes_the_figure(
+    tmp_path: Path, brought: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    brought(STAND_IN)
+    assert figures(tmp_path, "--embeddings", "letters") == 0
+    assert "embeddings by letters" in capsys.readouterr().out
     assert all(0.0 < one <= 1.0 + 1e-6 for one in similarities(tmp_path))
     assert (tmp_path / "similarity-embeddings.svg").is_file()
-    done = figures(tmp_path, "--embeddings", "nowhere", path=tmp_path)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "'nowhere' cannot be loaded for --embeddings (nowhere is no folder)" in done.stderr
+    assert figures(tmp_path, "--embeddings", "nowhere") == 2
+    said = capsys.readouterr().err
+    assert "'nowhere' cannot be loaded for --embeddings (nowhere is no folder)" in said and said.count("\n") == 1
 
 
-def test_without_the_package_or_a_model_the_cure_is_named(tmp_path: Path) -> None:
-    (tmp_path / "sentence_transformers.py").write_text("raise ModuleNotFoundError('x', name='sentence_transformers')")
-    done = figures(tmp_path, "--embeddings", "any", path=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr == "pike: --embeddings needs sentence_transformers: pip install 'pike-torch[embeddings]'.\n"
-    listed = figures(tmp_path, "--list")
-    assert listed.returncode == 0 and "--embeddings" in listed.stdout
+def test_without_the_package_or_a_model_the_cure_is_named(
+    tmp_path: Path, brought: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    brought("raise ModuleNotFoundError('x', name='sentence_transformers')")
+    assert figures(tmp_path, "--embeddings", "any") == 2
+    said = "pike: --embeddings needs sentence_transformers: pip install 'pike-torch[embeddings]'.\n"
+    assert capsys.readouterr().err == said
+    assert figures(tmp_path, "--list") == 0
+    assert "--embeddings" in capsys.readouterr().out
