@@ -231,10 +231,8 @@ def _notes(state: RunState) -> tuple[str, ...]:
     notes = [shared] if (shared := shared_processor(state)) else []
     uncertain, spend = state.accounts.uncertain, state.accounts.spend
     if uncertain.calls:
-        notes.append(
-            f"{uncertain.calls} calls were sent but no answer was recorded; the provider may have charged "
-            f"up to ${uncertain.usd:.2f} for them"
-        )
+        charged = f"; the provider may have charged up to ${uncertain.usd:.2f} for them" if uncertain.usd else ""
+        notes.append(f"{figures.plural(uncertain.calls, 'call')} sent, and no answer was recorded{charged}")
     if spend.unpriced:
         notes.append(f"The price of {spend.unpriced} calls is unknown; they are missing from the money spent")
     if state.finished and state.finished.best is None:
@@ -246,8 +244,7 @@ def _notes(state: RunState) -> tuple[str, ...]:
 
 
 def _finalist(finalist: Finalist) -> dict[str, Any]:
-    shown = {"candidate": finalist.candidate_id, "search_speedup": finalist.search_speedup}
-    return shown | _brief(finalist.evaluation)
+    return {"candidate": finalist.candidate_id, "search_speedup": finalist.search_speedup} | _brief(finalist.evaluation)
 
 
 def _brief(evaluation: Evaluation) -> dict[str, Any]:

@@ -91,7 +91,6 @@ class Slots:
 
     def _rise(self) -> None:
         self._good += 1
-        if self._lowered == float("-inf") and self._good >= self.limit:  # one may have been first
-            self.limit, self._good = 2 * self.limit, 0
-        elif self._lowered > float("-inf") and self._good >= GOOD_TO_RISE:
-            self.limit, self._good = self.limit + 1, 0
+        never_lowered = self._lowered == float("-inf")
+        if self._good >= (self.limit if never_lowered else GOOD_TO_RISE):  # one may have been first
+            self.limit, self._good = self.limit + (self.limit if never_lowered else 1), 0
