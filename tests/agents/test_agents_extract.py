@@ -92,7 +92,6 @@ def test_a_complete_block_with_a_syntax_error_is_for_the_judge():
         (block(HALF, close=False), Finish.STOP, "not closed", "torch.relu("),
         (GOOD, Finish.LENGTH, "cut off by the output limit", "ModelNew"),
         ("class ModelNew(: is what I'd write, but", Finish.STOP, "mixes code and text", "ModelNew"),
-        (block(GOOD), Finish.REFUSED, "declined", ""),
         (block(GOOD + "# " + "x" * SOURCE_BYTES + "\n"), Finish.STOP, "larger than", "ModelNew"),
     ],
 )

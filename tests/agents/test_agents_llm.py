@@ -43,10 +43,17 @@ async def test_a_brainstorm_brings_ideas():
     assert proposal.source == ""
 
 
-async def test_an_unusable_brainstorm_brings_none_and_does_not_fail():
-    proposal = await scripted("I have no list for you.").act(make(Role.BRAINSTORM))
-    assert proposal.ideas == ()
-    assert not proposal.failure
+@pytest.mark.parametrize(
+    ("finish", "why"),
+    [
+        (Finish.STOP, "the answer holds no list of ideas"),
+        (Finish.LENGTH, "the answer holds no list of ideas (it was cut off by the output limit)"),
+        (Finish.REFUSED, "actor declined to answer"),
+    ],
+)
+async def test_an_unusable_brainstorm_brings_none_and_says_why(finish, why):
+    proposal = await scripted("I have none for you.", finish).act(make(Role.BRAINSTORM))
+    assert (proposal.ideas, proposal.failure) == ((), why)
 
 
 async def test_an_optimisation_brings_a_file_with_author_and_note():
@@ -70,10 +77,11 @@ async def test_an_answer_without_a_file_is_refused_and_kept_for_the_fixer():
     assert not proposal.failure
 
 
-async def test_a_model_that_declines_closes_the_step():
-    proposal = await scripted("No.", Finish.REFUSED).act(make())
+@pytest.mark.parametrize("role", [Role.OPTIMISE, Role.PLAN])
+async def test_a_model_that_declines_closes_the_step(role):
+    proposal = await scripted(f"No.\n```python\n{PLAN}```", Finish.REFUSED).act(make(role))
     assert "declined" in proposal.failure
-    assert (proposal.source, proposal.refused) == ("", "")
+    assert (proposal.source, proposal.refused, proposal.text) == ("", "", "")
 
 
 async def test_a_plan_is_the_seed_with_anchors() -> None:

@@ -34,10 +34,10 @@ def test_a_plan_that_fits_its_seed_is_taken() -> None:
         (answer(PLAN.replace(f"    # {ENDS}\n", "")), "no anchor|not ended"),
         (answer(CANDIDATE), "no code block has an anchor"),
         (Answer("Fuse everything."), "no code block has an anchor"),
+        (Answer("First, fuse", Finish.LENGTH), "no code block has an anchor (it was cut off by the output limit)"),
         (Answer(""), "no code block has an anchor"),
         (answer(PLAN[:-30], Finish.LENGTH, closed=False), "cut off"),
         (answer(PLAN.replace("pass", "pass\n" + "    # x\n" * 200_000)), "larger than"),
-        (replace(answer(PLAN), finish=Finish.REFUSED), "planner declined"),
     ],
 )
 def test_an_answer_without_a_usable_plan_says_why(given: Answer, why: str) -> None:

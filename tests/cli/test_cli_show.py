@@ -139,7 +139,8 @@ def test_each_composition_of_recipes_says_what_it_brought() -> None:
 
 
 def test_a_run_without_a_valid_candidate_says_so() -> None:
-    assert "No candidate was valid" in text(*runs.closing_lines(EMPTY, Path("report.html")))
+    stopped = replace(EMPTY, finished=False, stopped="interrupted")
+    assert "No candidate was valid so far" in text(*runs.closing_lines(stopped, Path("report.html")))
 
 
 def test_exit_codes() -> None:

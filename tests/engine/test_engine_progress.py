@@ -19,7 +19,7 @@ def judged(contention: float, effort: Effort = Effort.SEARCH, *labels: str) -> J
         (judged(0.1, Effort.FINAL), "c3: measured again: 2.00x"),
         (judged(0.3), "c3: 2.00x, while other programs held the CPU"),
         (judged(0.0, Effort.SEARCH, "kernels-of-others"), "c3: 2.00x, while other programs held the GPU"),
-        (Judged("c3", Evaluation(Status.WRONG_OUTPUT)), "c3: wrong-output"),
+        (Judged("c3", Evaluation(Status.WRONG_OUTPUT, "off by 3\nat 7")), "c3: wrong-output: off by 3"),
         (Stopped("hours"), "asking stopped: hours"),
     ],
 )

@@ -8,9 +8,11 @@ import pytest
 from engine_material import IDEAS, MIXED, TASK, RuledJudge, coa, config, events, wiring, write_script
 
 from pike import engine
+from pike.api.outputs import report
 from pike.core.errors import InfraError, ProviderError, StoreError, UserError
 from pike.core.events import QuerySent, Told
 from pike.core.verdict.evaluation import Evaluation, EvaluationRequest, Status
+from pike.llm.fake_server import FakeReply, FakeServer
 
 
 async def test_a_key_refused_in_the_middle_stops_the_run_and_it_can_be_resumed(run, tmp_path: Path) -> None:
@@ -34,6 +36,19 @@ async def test_a_provider_that_is_down_costs_few_queries_and_the_run_can_be_resu
     result = await engine.resume_run(tmp_path / "run", wiring(observer=seen.append))
     assert (result.finished, result.spend.queries) == (True, 30)
     assert {one.earlier_seconds for one in seen} == {used} and used > 0.0, "its limit of time goes on"
+
+
+async def test_a_server_of_ones_own_that_refuses_every_prompt_is_not_said_to_have_charged(tmp_path: Path) -> None:
+    message = "request (1397 tokens) exceeds the available context size (1024 tokens), try increasing it"
+    with FakeServer(default=FakeReply(status=400, message=message, delay_seconds=0.1)) as server:
+        setup = config(f"openai:fake-model@{server.url}", 8, 8, strategy="best-of-n")
+        result = await engine.start(TASK, setup, tmp_path / "run", wiring())
+    assert (result.stopped, result.spend.usd, result.spend.unpriced) == ("provider", 0.0, 0)
+    assert result.uncertain.calls > 0
+    page = report(tmp_path / "run").read_text()
+    assert any("sent, and no answer was recorded" in note for note in result.notes)
+    assert "sent without an outcome in the journal." in page and "prompt.most_tokens" in page
+    assert not any("charged" in note for note in result.notes)
 
 
 async def test_a_single_failure_closes_its_step_and_the_run_goes_on(run, tmp_path: Path) -> None:

@@ -35,3 +35,15 @@ async def test_each_unusable_answer_is_named_on_the_page_and_costs_one_query(tmp
     page = report(run).read_text()
     for line, words in SENT:
         assert words in page, line
+
+
+async def test_ideas_that_did_not_come_are_named_on_the_page_and_the_search_goes_on_without(tmp_path: Path) -> None:
+    lines = [{"role": "iba", "text": "## The original", "finish": "length"}, {"role": "coa", "text": WHOLE}]
+    said: list[str] = []
+    run, script = tmp_path / "run", write_script(tmp_path / "s.json", lines)
+    watched = wiring(observer=lambda progress: said.extend(progress.events))
+    result = await engine.start(TASK, config(script, 1), run, watched)
+    assert result.best is not None
+    why = "the answer holds no list of ideas (it was cut off by the output limit)"
+    assert why in report(run).read_text()
+    assert f"c0: {why}" in said

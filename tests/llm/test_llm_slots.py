@@ -62,6 +62,41 @@ async def test_a_request_that_had_to_wait_lowers_the_number_once_for_all_that_wa
     assert slots.limit == 2
 
 
+async def test_one_slot_is_seen_where_reading_a_prompt_takes_nearly_as_long_as_an_answer() -> None:
+    clock = Clock()
+    slots = Slots(clock)
+    async with slots.one() as alone:
+        clock.now = 13.0
+        slots.begins(alone)
+        clock.now = 30.0
+    async with AsyncExitStack() as behind:
+        async with slots.one() as ahead:
+            waiting = await behind.enter_async_context(slots.one())
+            clock.now = 43.0
+            slots.begins(ahead)
+            clock.now = 57.0
+        clock.now = 57.1
+        slots.begins(waiting)
+    assert slots.limit == 1
+
+
+async def test_two_slots_are_two_although_one_prompt_takes_longer_to_read_than_the_other() -> None:
+    clock = Clock()
+    slots = Slots(clock)
+    async with AsyncExitStack() as last:
+        async with slots.one() as first:
+            clock.now = 10.0
+            slots.begins(first)
+            second = await last.enter_async_context(slots.one())
+            clock.now = 25.0
+            slots.begins(second)
+            clock.now = 40.0
+        third = await last.enter_async_context(slots.one())
+        clock.now = 52.0
+        slots.begins(third)
+    assert slots.limit >= 2
+
+
 async def test_after_a_while_one_more_is_tried() -> None:
     clock = Clock()
     slots = Slots(clock)

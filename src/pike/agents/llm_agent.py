@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
 from pike.agents.prompts.prompting import PromptTooLong, render
-from pike.agents.reading.extract import extract
+from pike.agents.reading.extract import cut_off, extract
 from pike.agents.reading.ideas import parse_ideas
 from pike.agents.reading.plans import find, improvable, instructions, refusal
 from pike.core.agent import Context, Proposal
@@ -34,8 +34,8 @@ class LlmAgent:
         """Answer one step with one query.
 
         An answer without a usable file, or with one that left its plan's anchors, gives a proposal
-        with `refused`. An unusable list gives no ideas. An unusable plan, or a model that declines,
-        gives a proposal with `failure`, as does a prompt that has outgrown the model's window.
+        with `refused`. An unusable list of ideas or plan, or a model that declines, gives a proposal
+        with `failure`, as does a prompt that has outgrown the model's window.
 
         Raises:
             PromptTooLong: the window is too small for the original alone.
@@ -47,6 +47,8 @@ class LlmAgent:
                 raise  # no step of this run could be asked
             return Proposal(failure=str(error))
         answer = await self._askers[context.step.role](query)
+        if answer.finish is Finish.REFUSED:
+            return Proposal(author=answer.model, failure=f"{answer.model or 'the model'} declined to answer")
         match context.step.role:
             case Role.BRAINSTORM:
                 return _read_ideas(answer)
@@ -67,22 +69,18 @@ def query_for(context: Context) -> Query:
 
 def _read_ideas(answer: Answer) -> Proposal:
     ideas = parse_ideas(answer.text)
-    return Proposal(ideas=ideas, author=answer.model, note=f"{len(ideas)} ideas")
+    failure = "" if ideas else f"the answer holds no list of ideas{cut_off(answer.finish)}"
+    return Proposal(ideas=ideas, author=answer.model, note=f"{len(ideas)} ideas", failure=failure)
 
 
 def _read_candidate(step: Step, answer: Answer) -> Proposal:
-    if answer.finish is Finish.REFUSED:
-        return Proposal(author=answer.model, failure=f"{answer.model or 'the model'} declined to answer")
     found = extract(answer.text, answer.finish)
     note = _note(step, found.source)
-    proposal = Proposal(source=found.source, author=answer.model, note=note, refused=found.refused)
-    return replace(proposal, parent=answer.parent)
+    return Proposal(found.source, author=answer.model, note=note, refused=found.refused, parent=answer.parent)
 
 
 def _held_to_plan(context: Context, proposal: Proposal) -> Proposal:
-    if proposal.refused or proposal.failure:
-        return proposal
-    return replace(proposal, refused=refusal(context, proposal.source))
+    return proposal if proposal.refused else replace(proposal, refused=refusal(context, proposal.source))
 
 
 def _note(step: Step, source: str) -> str:

@@ -49,10 +49,8 @@ def extract(answer: str, finish: Finish = Finish.STOP) -> Extraction:
     valid Python to its end.
     """
     text = answer.replace("\r\n", "\n").replace("\r", "\n").lstrip("\ufeff")
-    if finish is Finish.REFUSED:
-        return Extraction("", "the model declined to answer")
     if not text.strip():
-        return Extraction("", "the answer is empty" + _cut(finish))
+        return Extraction("", "the answer is empty" + cut_off(finish))
     found = blocks(text, _defines)
     complete = [
         block for block in found if block.closed or (finish is Finish.STOP and _parsed(block.text)[0] is not None)
@@ -94,13 +92,13 @@ def _refusal(found: list[CodeBlock], finish: Finish) -> Extraction:
         return _sized(last.text, A_DIFF)
     longest = max(found, key=lambda block: len(block.text))
     which = "the code block does not define" if len(found) == 1 else f"none of the {len(found)} code blocks defines"
-    return _sized(longest.text, f"{which} class {CLASS_NAME}{_cut(finish)}")
+    return _sized(longest.text, f"{which} class {CLASS_NAME}{cut_off(finish)}")
 
 
 def _bare(text: str, finish: Finish) -> Extraction:
     """An answer without any fence: code alone, or code with prose before and after it."""
     if not _CLASS_LINE.search(text) and not _DIFF.search(text):
-        return _sized(text, f"the answer holds no code{_cut(finish)}")
+        return _sized(text, f"the answer holds no code{cut_off(finish)}")
     if finish is Finish.LENGTH:
         return _sized(text, "the answer was cut off by the output limit")
     lines = text.split("\n")
@@ -134,7 +132,8 @@ def _sized(source: str, refused: str = "") -> Extraction:
     return Extraction(source, refused)
 
 
-def _cut(finish: Finish) -> str:
+def cut_off(finish: Finish) -> str:
+    """The end of a reason where the output limit cut the answer off."""
     return " (it was cut off by the output limit)" if finish is Finish.LENGTH else ""
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pike.agents.reading import anchors
 from pike.agents.reading.anchors import AnchoredText
 from pike.agents.reading.blocks import blocks
-from pike.agents.reading.extract import SOURCE_BYTES
+from pike.agents.reading.extract import SOURCE_BYTES, cut_off
 from pike.agents.reading.originals import original_file
 from pike.core.agent import Context
 from pike.core.query import Answer, Finish
@@ -39,11 +39,9 @@ def improvable(context: Context) -> str:
 
 def find(answer: Answer, seed: str) -> Found:
     """The plan in an answer, verified against the file that it was made for."""
-    if answer.finish is Finish.REFUSED:
-        return Found(failure=f"{answer.model or 'the model'} declined to answer")
     found = [block for block in blocks(answer.text, _whole) if anchors.marked(block.text)]
     if not found:
-        return Found(failure="the answer holds no plan: no code block has an anchor")
+        return Found(failure=f"the answer holds no plan: no code block has an anchor{cut_off(answer.finish)}")
     chosen = found[-1]
     if not chosen.closed and answer.finish is Finish.LENGTH:
         return Found(failure="the plan was cut off by the output limit")

@@ -102,8 +102,8 @@ def closing_lines(result: RunResult, page: Path | None) -> Iterable[Text]:
         yield Text("The run waits for an answer.")
     elif result.stopped == ELSEWHERE:
         yield Text("The run waits for verdicts of another machine.")
-    else:
-        yield Text("No candidate was valid; the page says what refused each.")
+    elif not result.finished:
+        yield Text("No candidate was valid so far; the page says what refused each.")
     yield from map(Text, _beside(result))
     if warning := figures.disturbance(result.evaluation):
         yield Text(warning, style="yellow")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pike import llm
 from pike.core import figures
 from pike.core.accounts import Uncertain
 from pike.core.codec import encode
@@ -17,7 +18,7 @@ from pike.core.device import DeviceFacts
 from pike.core.recipe_history import TriedComposition, declined, recipe_history
 from pike.core.settings.budget import Budget, Spend
 from pike.core.settings.config import NONE
-from pike.core.step import Candidate
+from pike.core.step import Candidate, Role
 from pike.core.verdict.evaluation import Evaluation, Status
 from pike.engine.state.models import pairs
 from pike.engine.state.run_state import RunState
@@ -214,14 +215,24 @@ def result_of(state: RunState, folder: Path, seconds: float, notes: tuple[str, .
     )
 
 
+def shared_processor(state: RunState) -> str:
+    """Say that a model runs on the processor that candidates are timed on; empty if none does."""
+    if state.device.is_cuda or (state.started and state.started.imported):
+        return ""
+    names = sorted(name for _, name in pairs(state.config.llm, tuple(Role)))
+    here = next((name for name in names if llm.parse(name).on_this_machine), "")
+    return here and (
+        f"'{here}' answers on the CPU on which candidates are timed, so times are longer and less steady: "
+        "run the model on another machine or on a GPU"
+    )
+
+
 def _notes(state: RunState) -> tuple[str, ...]:
-    notes = []
+    notes = [shared] if (shared := shared_processor(state)) else []
     uncertain, spend = state.accounts.uncertain, state.accounts.spend
     if uncertain.calls:
-        notes.append(
-            f"{uncertain.calls} calls were sent but no answer was recorded; the provider may have charged "
-            f"up to ${uncertain.usd:.2f} for them"
-        )
+        charged = f"; the provider may have charged up to ${uncertain.usd:.2f} for them" if uncertain.usd else ""
+        notes.append(f"{figures.plural(uncertain.calls, 'call')} sent, and no answer was recorded{charged}")
     if spend.unpriced:
         notes.append(f"The price of {spend.unpriced} calls is unknown; they are missing from the money spent")
     if state.finished and state.finished.best is None:
@@ -233,8 +244,7 @@ def _notes(state: RunState) -> tuple[str, ...]:
 
 
 def _finalist(finalist: Finalist) -> dict[str, Any]:
-    shown = {"candidate": finalist.candidate_id, "search_speedup": finalist.search_speedup}
-    return shown | _brief(finalist.evaluation)
+    return {"candidate": finalist.candidate_id, "search_speedup": finalist.search_speedup} | _brief(finalist.evaluation)
 
 
 def _brief(evaluation: Evaluation) -> dict[str, Any]:

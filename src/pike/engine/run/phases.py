@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from pike import llm, search
+from pike import search
 from pike.core import figures
 from pike.core.agent import Agent
 from pike.core.errors import StoreError
@@ -21,7 +21,7 @@ from pike.core.step import Role, Strategy
 from pike.engine.executors import JudgedElsewhere, WorkerPool
 from pike.engine.output import outputs
 from pike.engine.output.borrowed import BorrowedLines
-from pike.engine.output.result import RunResult, result_of
+from pike.engine.output.result import RunResult, result_of, shared_processor
 from pike.engine.run import seeding
 from pike.engine.run.agents import recipe_agent
 from pike.engine.run.configuration import baseline_sources
@@ -84,19 +84,6 @@ class Phases:
         if then and then != now:
             self._notes.append(f"The run began with prompts {then} and was continued with prompts {now}")
 
-    def _warn_of_shared_processor(self) -> None:
-        """Add a note if a model runs on the processor that candidates are timed on."""
-        agents = self._parts.agents
-        names = [] if agents is None else sorted(name for several in agents.names.values() for name in several)
-        here = next((name for name in names if llm.parse(name).on_this_machine), "")
-        if here and not self._parts.device.is_cuda:
-            note = (
-                f"'{here}' answers on the CPU on which candidates are timed, so times are longer and less steady: "
-                "run the model on another machine or on a GPU"
-            )
-            self._notes.append(note)
-            self._writer.board.note(note)
-
     async def conduct(self) -> RunResult:
         """Carry the run out, from wherever its journal ends."""
         try:
@@ -121,7 +108,8 @@ class Phases:
     async def _phases(self) -> None:
         if self._wiring.share is not None:
             self._wiring.share.opened(self._state)
-        self._warn_of_shared_processor()
+        if shared := shared_processor(self._state):
+            self._writer.board.note(shared)
         agents, recipes = self._agents()
         if recipes is not None and self._to_be_seeded():
             self._writer.board.enter("seeding")

@@ -178,8 +178,7 @@ class ProgressBoard:
             if verdict.speedup is not None:
                 self._best.append(max([verdict.speedup, *self._best[-1:]]))
             else:
-                first = verdict.reason.partition("\n")[0]
-                self._refusals.append((candidate.id, f"{verdict.status.value}: {first}"))
+                self._refusals.append((candidate.id, _refused(verdict)))
         self._seen = len(known)
 
     def snapshot(self) -> Progress:
@@ -262,7 +261,11 @@ def line_of(event: Event) -> str:
             return ""
 
 
+def _refused(evaluation: Evaluation) -> str:
+    return f"{evaluation.status.value}: {evaluation.reason.partition(chr(10))[0]}"
+
+
 def _verdict(evaluation: Evaluation) -> str:
-    words = f"{evaluation.speedup:.2f}x" if evaluation.speedup is not None else evaluation.status.value
+    words = f"{evaluation.speedup:.2f}x" if evaluation.speedup is not None else _refused(evaluation)
     device = "GPU" if SHARED_DEVICE in evaluation.labels else "CPU"
     return f"{words}, while other programs held the {device}" if evaluation.disturbed else words

@@ -162,6 +162,6 @@ def _answer(endpoint: Endpoint, query: Query, response: ModelResponse, latency_s
         output_tokens=usage.output_tokens if measured else approximate_tokens(text),
         thinking_tokens=usage.output_reasoning_tokens,
         cached_tokens=usage.cache_read_tokens,
-        usd=prices.response_usd(endpoint, response) if measured else None,
+        usd=prices.response_usd(endpoint, response) if measured or endpoint.free else None,
         latency_seconds=latency_seconds,
     )

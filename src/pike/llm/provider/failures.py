@@ -10,6 +10,8 @@ from pike.llm.redact import redact
 
 TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
 """4xx that another attempt can help: timeout, lock conflict, too early, rate limit."""
+SHORTER = "; set prompt.most_tokens to the model's window"
+"""The cure for a prompt that is too long."""
 
 
 def from_exception(endpoint: Endpoint, error: Exception) -> PikeError:
@@ -25,9 +27,9 @@ def from_exception(endpoint: Endpoint, error: Exception) -> PikeError:
     if isinstance(error, raised.ModelNotFoundError):
         return unknown_model(endpoint, getattr(error, "suggested_model_id", None))
     if isinstance(error, raised.ModelContextWindowExceededError):
-        return ProviderError(f"The prompt is longer than '{endpoint.name}' can read", transient=False)
+        return ProviderError(f"The prompt is longer than '{endpoint.name}' can read{SHORTER}", transient=False)
     if isinstance(error, raised.ModelRequestTimeout | raised.ModelTimeoutError):
-        return ProviderError(f"'{endpoint.name}' did not answer in time", transient=True)
+        return ProviderError(f"'{endpoint.name}' did not answer within llm.timeout_seconds", transient=True)
     if isinstance(error, raised.ModelConnectionError):
         return ProviderError(f"The connection to '{endpoint.name}' failed: {redact(str(error))}", transient=True)
     if isinstance(error, raised.ModelHTTPError):
@@ -47,8 +49,9 @@ def from_status(endpoint: Endpoint, status: int, body: object, retry_after_secon
         return unknown_model(endpoint)
     if status == 402:
         return no_credit(endpoint)
+    said = redact(_said(body)) or "no explanation"
     return ProviderError(
-        f"'{endpoint.name}' answered with HTTP status {status}: {redact(_said(body)) or 'no explanation'}",
+        f"'{endpoint.name}' answered with HTTP status {status}: {said}{SHORTER if 'context' in said else ''}",
         transient=status in TRANSIENT_STATUSES or status >= 500,
         retry_after_seconds=retry_after_seconds,
     )

@@ -40,14 +40,14 @@ def response_usd(endpoint: Endpoint, response: ModelResponse) -> float | None:
 
     OpenRouter states the price that it charged, which then counts.
     """
-    if response.usage.unmeasured_requests:
-        return None
     charged = (response.provider_details or {}).get("cost")
     if isinstance(charged, int | float):
         return float(charged)
-    price = list_price(endpoint)
     if endpoint.free:
         return 0.0
+    if response.usage.unmeasured_requests:
+        return None
+    price = list_price(endpoint)
     if endpoint.own_server and price is None:
         return None
     try:

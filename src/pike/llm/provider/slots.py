@@ -27,10 +27,14 @@ class Call:
     Attributes:
         sent: on the clock.
         crowded: all places were taken at a time since then, so its wait says how many there are.
+        began: when its answer began to come, 0 while it waits.
+        behind: seconds of its wait in which the server was busy with answers that have ended.
     """
 
     sent: float
     crowded: bool = False
+    began: float = 0.0
+    behind: float = 0.0
 
 
 class Slots:
@@ -62,6 +66,8 @@ class Slots:
             yield call
         finally:
             self._calls = [each for each in self._calls if each is not call]
+            for each in self._calls:
+                each.behind += self._clock() - max(call.began, each.sent) if call.began else 0.0
             async with self._changed:
                 self._changed.notify_all()
 
@@ -69,7 +75,10 @@ class Slots:
         """The answer begins to come."""
         waited = self._clock() - call.sent
         self._quickest = min(self._quickest, waited)
-        if waited > SLOW * self._quickest + GRACE_SECONDS:
+        # Where reading a prompt takes as long as an answer, the wait alone shows no queue.
+        behind = not any(each.began for each in self._calls) and call.behind > max(self._quickest, GRACE_SECONDS)
+        call.began = call.sent + waited
+        if behind or waited > SLOW * self._quickest + GRACE_SECONDS:
             self.queued(call)
         elif call.crowded:
             self._rise()
@@ -82,7 +91,6 @@ class Slots:
 
     def _rise(self) -> None:
         self._good += 1
-        if self._lowered == float("-inf") and self._good >= self.limit:  # one may have been first
-            self.limit, self._good = 2 * self.limit, 0
-        elif self._lowered > float("-inf") and self._good >= GOOD_TO_RISE:
-            self.limit, self._good = self.limit + 1, 0
+        never_lowered = self._lowered == float("-inf")
+        if self._good >= (self.limit if never_lowered else GOOD_TO_RISE):  # one may have been first
+            self.limit, self._good = self.limit + (self.limit if never_lowered else 1), 0

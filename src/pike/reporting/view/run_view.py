@@ -231,8 +231,9 @@ def _answered(summary: RunSummary) -> list[list[str]]:
 def _unanswered(summary: RunSummary) -> str:
     if not summary.unanswered:
         return ""
-    calls, most = figures.plural(summary.unanswered, "call"), figures.usd(summary.unanswered_usd)
-    return f"{calls} sent without an outcome in the journal; they may have cost up to {most} more."
+    calls, usd = figures.plural(summary.unanswered, "call"), summary.unanswered_usd
+    cost = f"; they may have cost up to {figures.usd(usd)} more" if usd else ""
+    return f"{calls} sent without an outcome in the journal{cost}."
 
 
 def _open(one: Any) -> dict[str, Any]:
