@@ -248,7 +248,7 @@ class Watch:
 
 
 def pool_here(loop: SimulatedLoop, workers: int, book: Book) -> WorkerPool:
-    return WorkerPool([lambda: SleepingJudge(loop.sleep_here, book)], workers)
+    return WorkerPool([lambda: SleepingJudge(loop.sleep_here, book)], workers, apart=True)
 
 
 class NotedWorker:

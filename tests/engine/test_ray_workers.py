@@ -72,6 +72,17 @@ class OnNode(SlowInstant):
         return DeviceFacts("cpu", f"processor of {ray.get_runtime_context().get_node_id()}")
 
 
+class WithDriver(SlowInstant):
+    """Says that each node has another NVIDIA driver, or that all have one."""
+
+    def __init__(self, alike: bool) -> None:
+        self._alike = alike
+
+    def facts(self, device: str) -> DeviceFacts:
+        driver = "570.1" if self._alike else ray.get_runtime_context().get_node_id()
+        return DeviceFacts("cuda:0", "made up", versions=(("torch", "instant"), ("driver", driver)))
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
@@ -181,6 +192,19 @@ def test_nodes_with_unlike_devices_are_one_sentence(cluster: Any) -> None:
     with pytest.raises(UserError, match=r"judges on processor of .* and another one on processor of"):
         started.extend(workers.start() for _ in range(4))
     for worker in started:
+        worker.kill()
+
+
+@pytest.mark.slow
+def test_nodes_with_unlike_drivers_are_one_sentence(cluster: Any) -> None:
+    started = list[Any]()
+    workers = RayWorkers(cluster.address, lambda: WithDriver(alike=False))
+    with pytest.raises(UserError, match=r"judges on made up with driver .* another one on made up with driver"):
+        started.extend(workers.start() for _ in range(4))
+    for worker in started:
+        worker.kill()
+    workers = RayWorkers(cluster.address, lambda: WithDriver(alike=True))
+    for worker in [workers.start() for _ in range(4)]:
         worker.kill()
 
 
