@@ -114,6 +114,16 @@ def verdicts(pool: WorkerPool, numbers: range, harm: Any = None) -> list[Evaluat
     return asyncio.run(run())
 
 
+def together(workers: RayWorkers, count: int) -> list[DeviceFacts]:
+    """What several workers that are there at once say of their devices."""
+    started = [workers.start() for _ in range(count)]
+    try:
+        return [worker.facts("auto") for worker in started]
+    finally:
+        for worker in started:
+            worker.kill()
+
+
 @pytest.mark.slow
 def test_a_real_judge_on_a_node_gives_its_verdict_and_tells_its_stages(cluster: Any) -> None:
     workers = RayWorkers(cluster.address)
@@ -157,6 +167,21 @@ def test_a_lost_node_costs_no_verdict(cluster: Any) -> None:
 
 
 @pytest.mark.slow
+def test_a_pool_whose_judges_wait_for_a_node_can_be_closed(cluster: Any) -> None:
+    async def run() -> list[Any]:
+        pool = WorkerPool([RayWorkers(cluster.address, SlowInstant, ["H100:2"]).start], 2)
+        asked = [asyncio.create_task(pool.evaluate(request(number))) for number in range(2)]
+        await asyncio.wait(asked, timeout=2)
+        asked[0].cancel()
+        await pool.aclose()
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    cancelled, ended = asyncio.run(run())
+    assert isinstance(cancelled, asyncio.CancelledError)
+    assert ended.status is Status.INFRA_ERROR
+
+
+@pytest.mark.slow
 def test_another_version_on_a_node_is_one_sentence(cluster: Any) -> None:
     worker = RayWorkers(cluster.address, SlowInstant).start()
     assert isinstance(worker, RayWorker)
@@ -180,7 +205,7 @@ def test_a_run_uses_gpus_of_one_kind(cluster: Any) -> None:
         found = verdicts(WorkerPool([workers.start], workers.size), range(8))
         assert {one.device for one in found} == {"accelerator_type:A100"}
         many = RayWorkers(cluster.address, OnGpu, ["A100"], judges=6)
-        assert len([many.start() for _ in range(many.size)]) == 6  # more than usual have room on its one GPU
+        assert len(together(many, 6)) == 6  # more than usual have room on its one GPU
     finally:
         for node in nodes:
             cluster.remove_node(node)
@@ -188,24 +213,15 @@ def test_a_run_uses_gpus_of_one_kind(cluster: Any) -> None:
 
 @pytest.mark.slow
 def test_nodes_with_unlike_devices_are_one_sentence(cluster: Any) -> None:
-    workers, started = RayWorkers(cluster.address, OnNode), list[Any]()
     with pytest.raises(UserError, match=r"judges on processor of .* and another one on processor of"):
-        started.extend(workers.start() for _ in range(4))
-    for worker in started:
-        worker.kill()
+        together(RayWorkers(cluster.address, OnNode), 4)
 
 
 @pytest.mark.slow
 def test_nodes_with_unlike_drivers_are_one_sentence(cluster: Any) -> None:
-    started = list[Any]()
-    workers = RayWorkers(cluster.address, lambda: WithDriver(alike=False))
     with pytest.raises(UserError, match=r"judges on made up with driver .* another one on made up with driver"):
-        started.extend(workers.start() for _ in range(4))
-    for worker in started:
-        worker.kill()
-    workers = RayWorkers(cluster.address, lambda: WithDriver(alike=True))
-    for worker in [workers.start() for _ in range(4)]:
-        worker.kill()
+        together(RayWorkers(cluster.address, lambda: WithDriver(alike=False)), 4)
+    assert len(together(RayWorkers(cluster.address, lambda: WithDriver(alike=True)), 4)) == 4
 
 
 @pytest.mark.slow

@@ -101,11 +101,7 @@ class RayWorkers:
     """
 
     def __init__(
-        self,
-        address: str = "",
-        judge: Callable[[], Worker] | None = None,
-        kinds: Sequence[str] = (),
-        judges: int = 0,
+        self, address: str = "", judge: Callable[[], Worker] | None = None, kinds: Sequence[str] = (), judges: int = 0
     ) -> None:
         self._ray, self._judge = connect(address), judge
         self._kind, self.gpus = _chosen(gpus_by_kind(self._ray.nodes()), kinds)
@@ -119,29 +115,22 @@ class RayWorkers:
         self._actor, self._first = self._ray.remote(_Judge), list[str]()
 
     def start(self) -> Worker:
-        """A worker on a machine that has room; it waits for one.
-
-        Ray notices the loss of a machine late, so one that is lost at once is replaced here.
-
-        Raises:
-            InfraError: its machine was lost meanwhile.
-            UserError: its machine has other versions than this one, or another device than the
-                workers before.
-        """
-        for _ in range(_STARTS - 1):
-            with suppress(InfraError):
-                return self._started()
-        return self._started()
-
-    def _started(self) -> Worker:
+        """A worker, whose first call waits for a machine that has room."""
         share: dict[str, Any] = {"num_cpus": CPUS_PER_JUDGE}
         if self.gpus:  # Ray would ask for a CPU each, and a judge would wait for ever where there are few
             together = math.ceil(self.size / self.gpus)
             share = {"num_gpus": 1 / together, "num_cpus": 0, "accelerator_type": self._kind or None}
-        worker = RayWorker(self._ray, self._actor.options(**share).remote(self._judge))
+        return RayWorker(self._ray, lambda: self._actor.options(**share).remote(self._judge), self._admit)
+
+    def _admit(self, worker: "RayWorker") -> None:
+        """Compare a worker with this machine and with the workers before.
+
+        Raises:
+            UserError: its machine has other versions, or another device or driver.
+        """
         node = worker.require_alike(versions())
         facts = worker.facts("auto")
-        device = " with driver ".join(filter(None, (facts.name, dict(facts.versions).get("driver", ""))))
+        device = " with driver ".join([facts.name, *(told for name, told in facts.versions if name == "driver")])
         self._first.append(device)
         if device != (first := self._first[0]):
             worker.kill()
@@ -149,14 +138,21 @@ class RayWorkers:
                 f"The Ray node {node} judges on {device} and another one on {first}, and times on them do not "
                 "compare: have nodes of one kind and driver only"
             )
-        return worker
 
 
 class RayWorker:
-    """One actor, driven by blocking calls from one thread at a time."""
+    """One actor, driven by blocking calls from one thread at a time.
 
-    def __init__(self, ray: Any, actor: Any) -> None:
-        self._ray, self._actor = ray, actor
+    Args:
+        ray: the module.
+        make: makes the actor. Ray notices the loss of a machine late, so one that is lost before it
+            was admitted is made again.
+        admit: looks at the worker before its first call.
+    """
+
+    def __init__(self, ray: Any, make: Callable[[], Any], admit: Callable[["RayWorker"], None]) -> None:
+        self._ray, self._make, self._admit = ray, make, admit
+        self._actor, self._starts, self._killed = make(), _STARTS, False
         self._parcel = lru_cache(_KEPT_PARCELS)(lambda task: ray.put(pack(task)))  # reaches each machine once
 
     def require_alike(self, here: tuple[tuple[str, str], ...]) -> str:
@@ -202,7 +198,8 @@ class RayWorker:
         self._last("call", "release")
 
     def kill(self) -> None:
-        """End the actor at once; its judge ends when it notices."""
+        """End the actor at once, also one that waits for a machine; its judge ends when it notices."""
+        self._killed = True
         self._ray.kill(self._actor)
 
     def close(self) -> None:
@@ -213,6 +210,7 @@ class RayWorker:
 
     def _last(self, method: str, *arguments: Any, on_stage: OnStage | None = None) -> Any:
         """What a method says at the end; stages come before."""
+        self._arrive()
         try:
             for said in getattr(self._actor, method).options(num_returns="streaming").remote(*arguments):
                 kind, value = self._ray.get(said)
@@ -225,6 +223,16 @@ class RayWorker:
         except self._ray.exceptions.RayError as error:
             raise InfraError(f"a worker of the Ray cluster was lost: {_first_line(error)}") from error
         raise InfraError("a worker of the Ray cluster said nothing")
+
+    def _arrive(self) -> None:
+        while self._starts:
+            left, self._starts = self._starts - 1, 0  # what admission asks comes here too
+            try:
+                self._admit(self)
+            except InfraError:
+                if not left or self._killed:
+                    raise
+                self._starts, self._actor = left, self._make()
 
 
 class _Judge:
