@@ -248,7 +248,7 @@ class Watch:
 
 
 def pool_here(loop: SimulatedLoop, workers: int, book: Book) -> WorkerPool:
-    return WorkerPool([lambda: SleepingJudge(loop.sleep_here, book)], workers)
+    return WorkerPool([lambda: SleepingJudge(loop.sleep_here, book)], workers, apart=True)
 
 
 class NotedWorker:
@@ -286,7 +286,11 @@ def pool_of_ray(actors: int, workers: int, book: Book) -> WorkerPool:
     handles = [ray.remote(ray_workers._Judge).options(**share).remote(SleepingJudge) for _ in range(actors)]
     turn = iter(range(10**9))
     assert made.size == actors
-    return WorkerPool([lambda: NotedWorker(ray_workers.RayWorker(ray, handles[next(turn) % actors]), book)], workers)
+
+    def start() -> NotedWorker:
+        return NotedWorker(ray_workers.RayWorker(ray, lambda: handles[next(turn) % actors], lambda _: None), book)
+
+    return WorkerPool([start], workers, apart=True)
 
 
 def main() -> None:

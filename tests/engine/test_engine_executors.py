@@ -169,6 +169,28 @@ async def test_a_judge_that_dies_once_costs_nothing_but_a_retry() -> None:
     await executor.aclose()
 
 
+async def test_judges_that_were_lost_together_cost_a_candidate_one_attempt() -> None:
+    executor = LocalExecutor(EngineConfig(judges=2), ProcessJudge)
+    ProcessJudge.started.clear()
+    await asyncio.gather(*(executor.evaluate(request(f"{GOOD}hang {number}")) for number in range(2)))
+    for judge in ProcessJudge.started:
+        judge.kill()  # as the loss of their machine would
+    assert (await executor.evaluate(request(GOOD))).valid
+    assert len(ProcessJudge.started) == 3
+    await executor.aclose()
+
+
+async def test_an_idle_judge_ends_and_another_one_begins_when_it_is_needed() -> None:
+    pool = WorkerPool([ProcessJudge], 2, idle_seconds=0.2)
+    ProcessJudge.started.clear()
+    assert (await pool.evaluate(request(GOOD))).valid
+    while ProcessJudge.started[0].process.poll() is None:
+        await asyncio.sleep(0.02)
+    assert (await pool.evaluate(request(GOOD))).valid
+    assert len(ProcessJudge.started) == 2
+    await pool.aclose()
+
+
 async def test_no_more_judges_work_at_once_than_there_are() -> None:
     executor, waiting = LocalExecutor(EngineConfig(judges=1), ProcessJudge), list[str]()
     await asyncio.gather(*(executor.evaluate(request(GOOD + "hang"), waiting.append) for _ in range(3)))
@@ -415,6 +437,19 @@ async def test_a_group_takes_as_many_places_as_it_has_processes_for() -> None:
         assert all(one.valid for one in [*await first, *await second])
     finally:
         meeting.go.set()
+        await pool.aclose()
+
+
+async def test_a_group_takes_one_place_where_judges_share_no_device() -> None:
+    meeting = Meeting(2)
+    pool = WorkerPool([lambda: Grouping(meeting)], 2, apart=True)
+    group = [EvaluationRequest(TASK, f"{n}\n# pike-instant: valid 2ms", EvaluateOptions()) for n in range(3)]
+    meets = replace(group[0], source="meet\n# pike-instant: valid 2ms")
+    try:
+        first, other = await asyncio.gather(pool.evaluate_together([meets, *group[1:]]), pool.evaluate(meets))
+        assert all(one.valid for one in [*first, other])
+        assert meeting.most == 2
+    finally:
         await pool.aclose()
 
 

@@ -72,6 +72,17 @@ class OnNode(SlowInstant):
         return DeviceFacts("cpu", f"processor of {ray.get_runtime_context().get_node_id()}")
 
 
+class WithDriver(SlowInstant):
+    """Says that each node has another NVIDIA driver, or that all have one."""
+
+    def __init__(self, alike: bool) -> None:
+        self._alike = alike
+
+    def facts(self, device: str) -> DeviceFacts:
+        driver = "570.1" if self._alike else ray.get_runtime_context().get_node_id()
+        return DeviceFacts("cuda:0", "made up", versions=(("torch", "instant"), ("driver", driver)))
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
@@ -101,6 +112,16 @@ def verdicts(pool: WorkerPool, numbers: range, harm: Any = None) -> list[Evaluat
             await pool.aclose()
 
     return asyncio.run(run())
+
+
+def together(workers: RayWorkers, count: int) -> list[DeviceFacts]:
+    """What several workers that are there at once say of their devices."""
+    started = [workers.start() for _ in range(count)]
+    try:
+        return [worker.facts("auto") for worker in started]
+    finally:
+        for worker in started:
+            worker.kill()
 
 
 @pytest.mark.slow
@@ -146,6 +167,21 @@ def test_a_lost_node_costs_no_verdict(cluster: Any) -> None:
 
 
 @pytest.mark.slow
+def test_a_pool_whose_judges_wait_for_a_node_can_be_closed(cluster: Any) -> None:
+    async def run() -> list[Any]:
+        pool = WorkerPool([RayWorkers(cluster.address, SlowInstant, ["H100:2"]).start], 2)
+        asked = [asyncio.create_task(pool.evaluate(request(number))) for number in range(2)]
+        await asyncio.wait(asked, timeout=2)
+        asked[0].cancel()
+        await pool.aclose()
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    cancelled, ended = asyncio.run(run())
+    assert isinstance(cancelled, asyncio.CancelledError)
+    assert ended.status is Status.INFRA_ERROR
+
+
+@pytest.mark.slow
 def test_another_version_on_a_node_is_one_sentence(cluster: Any) -> None:
     worker = RayWorkers(cluster.address, SlowInstant).start()
     assert isinstance(worker, RayWorker)
@@ -169,7 +205,7 @@ def test_a_run_uses_gpus_of_one_kind(cluster: Any) -> None:
         found = verdicts(WorkerPool([workers.start], workers.size), range(8))
         assert {one.device for one in found} == {"accelerator_type:A100"}
         many = RayWorkers(cluster.address, OnGpu, ["A100"], judges=6)
-        assert len([many.start() for _ in range(many.size)]) == 6  # more than usual have room on its one GPU
+        assert len(together(many, 6)) == 6  # more than usual have room on its one GPU
     finally:
         for node in nodes:
             cluster.remove_node(node)
@@ -177,11 +213,15 @@ def test_a_run_uses_gpus_of_one_kind(cluster: Any) -> None:
 
 @pytest.mark.slow
 def test_nodes_with_unlike_devices_are_one_sentence(cluster: Any) -> None:
-    workers, started = RayWorkers(cluster.address, OnNode), list[Any]()
     with pytest.raises(UserError, match=r"judges on processor of .* and another one on processor of"):
-        started.extend(workers.start() for _ in range(4))
-    for worker in started:
-        worker.kill()
+        together(RayWorkers(cluster.address, OnNode), 4)
+
+
+@pytest.mark.slow
+def test_nodes_with_unlike_drivers_are_one_sentence(cluster: Any) -> None:
+    with pytest.raises(UserError, match=r"judges on made up with driver .* another one on made up with driver"):
+        together(RayWorkers(cluster.address, lambda: WithDriver(alike=False)), 4)
+    assert len(together(RayWorkers(cluster.address, lambda: WithDriver(alike=True)), 4)) == 4
 
 
 @pytest.mark.slow

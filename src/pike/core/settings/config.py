@@ -163,7 +163,8 @@ class EngineConfig:
         judges: judge processes, at most `concurrency`; 0 means one for each two CPU cores and each
             6 GiB of a GPU.
         devices: GPUs of one model that judge side by side: `cuda:N` each, or only `all`; on a Ray
-            cluster, the kind of GPU (`H100`). Then `evaluate.device` is `auto` or `cuda`.
+            cluster, the kind of GPU (`H100`), or how many of a kind may come (`H100:8`). Then
+            `evaluate.device` is `auto` or `cuda`.
         executor: where judges work: `local`, `ray`, `ray:ADDRESS` or `http://HOST:PORT`, an
             evaluation service.
         finalists: how many of the best candidates are measured again at the end.

@@ -10,7 +10,7 @@ from pike.engine.executors.contract import Executor
 from pike.engine.executors.exploring import Explorer, ExplorerThere, ProcessExplorer
 from pike.engine.executors.local import LocalExecutor
 from pike.engine.executors.pool import WorkerPool
-from pike.engine.executors.ray_workers import RAY, RayWorkers
+from pike.engine.executors.ray_workers import IDLE_SECONDS, RAY, RayWorkers
 from pike.engine.executors.service.workers import ServiceWorkers
 
 _SERVICES = ("http", "https")
@@ -44,8 +44,9 @@ def remote(config: EngineConfig, size: int = 0) -> WorkerPool | None:
         raise UserError(f"engine.executor: there is no executor '{config.executor}'; use {known}")
     if config.devices and name in _SERVICES:
         raise UserError("engine.devices: an evaluation service shares GPUs out itself; leave --devices out")
-    workers: RayWorkers | ServiceWorkers
     judges = size or config.judges
-    there = name in _SERVICES
-    workers = ServiceWorkers(config.executor) if there else RayWorkers(address, kinds=config.devices, judges=judges)
-    return WorkerPool([workers.start], judges or workers.size)
+    if name in _SERVICES:
+        service = ServiceWorkers(config.executor)
+        return WorkerPool([service.start], judges or service.size)
+    cluster = RayWorkers(address, kinds=config.devices, judges=judges)
+    return WorkerPool([cluster.start], cluster.size, (), IDLE_SECONDS, cluster.gpus != 1)

@@ -22,6 +22,7 @@ from pike.engine.executors.contract import ExploringWorker, OnStage, Worker
 
 T = TypeVar("T")
 _Start = Callable[[], Worker]
+_Starts = Sequence[_Start]
 _Terms = tuple[Task, tuple[object, ...]]
 
 ATTEMPTS = 2
@@ -37,7 +38,7 @@ class _Slot:
 
     def __init__(self, start: _Start, name: str) -> None:
         self.prepared: _Terms | None = None
-        self.start, self.name = start, name
+        self.start, self.name, self.jobs = start, name, 0
         self._worker: Worker | None = None
         self._killed = threading.Event()
         self._lock = threading.Lock()
@@ -77,6 +78,9 @@ class _Slot:
     def close(self) -> None:
         if self._worker is not None and not self._killed.is_set():
             self._worker.close()
+
+
+_Wanted = Callable[[_Slot], bool]
 
 
 class Gate:
@@ -133,10 +137,15 @@ class WorkerPool:
         starts: makes one worker, on each of several devices of one model.
         size: how many may work at once, shared out evenly.
         places: the GPU of each start, empty where it is not known.
+        idle_seconds: after how much time without work a worker ends; it is started again when it
+            is needed. 0 for never.
+        apart: the workers are on several devices and nobody says which, so a group takes one place.
     """
 
-    def __init__(self, starts: Sequence[_Start], size: int, places: Sequence[str] = ()) -> None:
-        self._starts = starts
+    def __init__(
+        self, starts: _Starts, size: int, places: Sequence[str] = (), idle_seconds: float = 0, apart: bool = False
+    ) -> None:
+        self._starts, self._idle_seconds, self._apart = starts, idle_seconds, apart
         self.size = size = max(size, len(starts))
         """How many workers may work at once."""
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="pike-worker")
@@ -154,15 +163,11 @@ class WorkerPool:
 
     async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
         """The verdict; a worker that dies is replaced and the evaluation tried once more."""
-        if on_stage is not None:
-            on_stage("waiting")
-        async with self._among_others():
+        async with self._among_others(on_stage=on_stage):
             (found,) = await self._judged([request], on_stage)
         if DEVICE_MEMORY not in found.labels:
             return found
-        if on_stage is not None:
-            on_stage("waiting")
-        async with self._alone():
+        async with self._alone(on_stage):
             (found,) = await self._judged([replace(request, alone=True)], on_stage)
             return found
 
@@ -170,9 +175,7 @@ class WorkerPool:
         self, requests: Sequence[EvaluationRequest], on_stage: OnStage | None = None
     ) -> list[Evaluation]:
         """The verdicts of one worker; what finds too little device memory is evaluated again."""
-        if on_stage is not None:
-            on_stage("waiting")
-        async with self._among_others(len(requests)):
+        async with self._among_others(len(requests), on_stage):
             found = await self._judged(requests, on_stage)
         return [
             await self.evaluate(request, on_stage) if DEVICE_MEMORY in one.labels else one
@@ -223,7 +226,7 @@ class WorkerPool:
 
     async def _facts_of(self, device: str, start: _Start) -> DeviceFacts:
         async with self._among_others():
-            return await self._with_worker(lambda worker: worker.facts(device), start=start)
+            return await self._with_worker(lambda worker: worker.facts(device), None, lambda slot: slot.start is start)
 
     async def aclose(self) -> None:
         """End every worker; one that is still working is killed."""
@@ -248,8 +251,11 @@ class WorkerPool:
         return sum(one.start is slot.start for one in (*self._idle, *self._busy))
 
     @asynccontextmanager
-    async def _among_others(self, candidates: int = 1) -> AsyncIterator[None]:
-        places = min(self.size, (candidates + 2) // 2)  # one worker has a candidate and an original
+    async def _among_others(self, candidates: int = 1, on_stage: OnStage | None = None) -> AsyncIterator[None]:
+        if on_stage is not None:
+            on_stage("waiting")
+        # One worker has a candidate and an original.
+        places = 1 if self._apart else min(self.size, (candidates + 2) // 2)
         async with AsyncExitStack() as held:
             async with self._turn:  # two groups that each had a part of their places would wait for each other
                 for _ in range(places):
@@ -258,8 +264,10 @@ class WorkerPool:
             yield
 
     @asynccontextmanager
-    async def _alone(self) -> AsyncIterator[None]:
+    async def _alone(self, on_stage: OnStage | None = None) -> AsyncIterator[None]:
         """While it lasts, no other evaluation is in flight and idle workers hold no device memory."""
+        if on_stage is not None:
+            on_stage("waiting")
         async with self._gate.alone():
             await asyncio.gather(*(asyncio.to_thread(slot.release) for slot in self._idle))
             yield
@@ -273,13 +281,13 @@ class WorkerPool:
                 return worker.evaluate_together(requests, report)
             return [worker.evaluate(request, report) for request in requests]
 
-        reason = ""
+        reason, wanted = "", None
         try:
             for _ in range(ATTEMPTS):
                 try:
-                    return await self._with_worker(work, _terms(requests[0]), on_stage=on_stage)
+                    return await self._with_worker(work, _terms(requests[0]), wanted, on_stage)
                 except InfraError as error:
-                    reason = str(error)
+                    reason, wanted = str(error), _is_new
                 if self._closed:
                     break
         finally:
@@ -290,15 +298,15 @@ class WorkerPool:
         self,
         job: Callable[[Worker], T],
         prepared: _Terms | None = None,
-        start: _Start | None = None,
+        wanted: _Wanted | None = None,
         on_stage: OnStage | None = None,
     ) -> T:
-        slot = self._take(prepared, start)
+        slot, loop = self._take(prepared, wanted), asyncio.get_running_loop()
         healthy = False
         try:
             if on_stage is not None:
                 on_stage(slot.name)
-            result = await asyncio.get_running_loop().run_in_executor(self._threads, slot.work, job)
+            result = await loop.run_in_executor(self._threads, slot.work, job)
             healthy = True
             return result
         except UserError:
@@ -306,19 +314,30 @@ class WorkerPool:
             raise
         finally:
             self._busy.discard(slot)
-            self._idle.append(slot if healthy else _Slot(slot.start, slot.name))
-            if not healthy:
-                await asyncio.shield(asyncio.to_thread(slot.kill))
+            try:
+                if not healthy:
+                    await asyncio.shield(asyncio.to_thread(slot.kill))
+            finally:
+                self._idle.append(slot if healthy else _Slot(slot.start, slot.name))
+            if self._idle_seconds:
+                loop.call_later(self._idle_seconds, self._let_go, slot, slot.jobs)
 
-    def _take(self, prepared: _Terms | None, start: _Start | None) -> _Slot:
-        """An idle slot: one of this start, else one whose worker prepared this last, else one that
+    def _let_go(self, slot: _Slot, jobs: int) -> None:
+        """End the worker of a slot that had nothing to do since."""
+        if slot in self._idle and slot.jobs == jobs and not self._closed:
+            self._idle[self._idle.index(slot)] = _Slot(slot.start, slot.name)
+            self._threads.submit(slot.close)
+
+    def _take(self, prepared: _Terms | None, wanted: _Wanted | None) -> _Slot:
+        """An idle slot: one that is wanted, else one whose worker prepared this last, else one that
         prepared nothing but runs, else the one idle the longest."""
-        asked = (slot for slot in self._idle if slot.start is start)
+        asked = filter(wanted, self._idle) if wanted else ()
         ready = (slot for slot in self._idle if prepared is None or slot.prepared == prepared)
         fresh = (slot for slot in self._idle if slot.runs and slot.prepared is None)
         slot = next(chain(asked, ready, fresh), self._idle[0])
         self._idle.remove(slot)
         self._busy.add(slot)
+        slot.jobs += 1
         slot.prepared = prepared or slot.prepared
         return slot
 
@@ -328,10 +347,13 @@ def _terms(request: EvaluationRequest) -> _Terms:
     return request.task, request.options.preparation
 
 
-def _in_loop(told: Sequence[OnStage]) -> OnStage | None:
+def _is_new(slot: _Slot) -> bool:
+    """Whether its worker comes yet: the machine of a lost one may have taken others along."""
+    return not slot.runs
+
+
+def _in_loop(told: Sequence[OnStage]) -> OnStage:
     """Those who are told, callable from a worker's thread; what comes when they are gone is dropped."""
-    if not told:
-        return None
     loop = asyncio.get_running_loop()
 
     def tell(stage: str) -> None:

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,6 +38,8 @@ CPUS_PER_JUDGE = 2
 _KEPT_PARCELS = 16
 _STARTS = 3
 _ANSWER_SECONDS = 10.0
+IDLE_SECONDS = 300.0
+"""After how much time without work a judge ends, so that an autoscaling cluster can end its node."""
 _KIND = "accelerator_type:"
 _Said = tuple[str, Any]
 T = TypeVar("T")
@@ -57,8 +60,9 @@ def connect(address: str) -> Any:
         code = {"py_modules": [str(Path(pike.__file__).parent)]}
         try:
             ray.init(address=address or None, runtime_env=code, log_to_driver=False, logging_level="warning")
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            raise UserError(f"No Ray cluster answers at '{address}': {_first_line(error)}") from error
+        except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
+            reason = f"{_first_line(error)}; one that was started with a token wants RAY_AUTH_MODE=token here too"
+            raise UserError(f"No Ray cluster answers at '{address}': {reason}") from error
     return ray
 
 
@@ -82,70 +86,74 @@ class RayWorkers:
 
     Attributes:
         size: how many judges work: `judges`, or four for each GPU, or one for each two CPUs.
+        gpus: on how many GPUs.
 
     Args:
         address: as for `ray.init`, empty for a cluster that is started here.
         judges: how many are asked for, shared out evenly; 0 for as many as the cluster bears.
         judge: makes the judge on the actor's machine, by default `pike.judge.client.JudgeClient`.
         kinds: the kind of GPU to be used, as Ray calls it; it need not be named where there is one.
+            With a number (`H100:8`), so many GPUs, also if they come only when judges wait for them.
 
     Raises:
-        UserError: as for `connect`, or the GPUs are of several kinds and none of them is named.
+        UserError: as for `connect`, or the GPUs are of several kinds and none of them is named, or no
+            judge has room and their number is not named.
     """
 
     def __init__(
-        self,
-        address: str = "",
-        judge: Callable[[], Worker] | None = None,
-        kinds: Sequence[str] = (),
-        judges: int = 0,
+        self, address: str = "", judge: Callable[[], Worker] | None = None, kinds: Sequence[str] = (), judges: int = 0
     ) -> None:
         self._ray, self._judge = connect(address), judge
-        have = gpus_by_kind(self._ray.nodes())
-        self._kind = _chosen(have, kinds)
-        self._gpus = have[self._kind]
-        cpus = int(self._ray.cluster_resources().get("CPU", 1))
-        self.size = judges or self._gpus * JUDGES_PER_GPU or max(1, cpus // CPUS_PER_JUDGE)
-        self._actor, self._known = self._ray.remote(_Judge), dict[str, str]()
+        self._kind, self.gpus = _chosen(gpus_by_kind(self._ray.nodes()), kinds)
+        cpus = int(self._ray.cluster_resources().get("CPU", 0))
+        self.size = judges or self.gpus * JUDGES_PER_GPU or cpus // CPUS_PER_JUDGE
+        if not self.size:
+            raise UserError(
+                f"The Ray cluster has {cpus} CPUs now, and a judge needs {CPUS_PER_JUDGE}: if nodes come when they "
+                "are needed, name the number of judges (--set engine.judges=8) or the GPUs (--devices H100:8)"
+            )
+        self._actor, self._first = self._ray.remote(_Judge), list[str]()
 
     def start(self) -> Worker:
-        """A worker on a machine that has room; it waits for one.
+        """A worker, whose first call waits for a machine that has room."""
+        share: dict[str, Any] = {"num_cpus": CPUS_PER_JUDGE}
+        if self.gpus:  # Ray would ask for a CPU each, and a judge would wait for ever where there are few
+            together = math.ceil(self.size / self.gpus)
+            share = {"num_gpus": 1 / together, "num_cpus": 0, "accelerator_type": self._kind or None}
+        return RayWorker(self._ray, lambda: self._actor.options(**share).remote(self._judge), self._admit)
 
-        Ray notices the loss of a machine late, so one that is lost at once is replaced here.
+    def _admit(self, worker: "RayWorker") -> None:
+        """Compare a worker with this machine and with the workers before.
 
         Raises:
-            InfraError: its machine was lost meanwhile.
-            UserError: its machine has other versions than this one, or another device than the
-                workers before.
+            UserError: its machine has other versions, or another device or driver.
         """
-        for _ in range(_STARTS - 1):
-            with suppress(InfraError):
-                return self._started()
-        return self._started()
-
-    def _started(self) -> Worker:
-        share: dict[str, Any] = {"num_cpus": CPUS_PER_JUDGE}
-        if self._gpus:  # Ray would ask for a CPU each, and a judge would wait for ever where there are few
-            together = math.ceil(self.size / self._gpus)
-            share = {"num_gpus": 1 / together, "num_cpus": 0, "accelerator_type": self._kind or None}
-        worker = RayWorker(self._ray, self._actor.options(**share).remote(self._judge))
         node = worker.require_alike(versions())
-        device = worker.facts("auto").name
-        if (first := self._known.setdefault("device", device)) != device:
+        facts = worker.facts("auto")
+        device = " with driver ".join([facts.name, *(told for name, told in facts.versions if name == "driver")])
+        self._first.append(device)
+        if device != (first := self._first[0]):
             worker.kill()
             raise UserError(
                 f"The Ray node {node} judges on {device} and another one on {first}, and times on them do not "
-                "compare: have nodes of one kind only"
+                "compare: have nodes of one kind and driver only"
             )
-        return worker
 
 
 class RayWorker:
-    """One actor, driven by blocking calls from one thread at a time."""
+    """One actor, driven by blocking calls from one thread at a time.
 
-    def __init__(self, ray: Any, actor: Any) -> None:
-        self._ray, self._actor = ray, actor
-        self._parcels: dict[Task, Any] = {}
+    Args:
+        ray: the module.
+        make: makes the actor. Ray notices the loss of a machine late, so one that is lost before it
+            was admitted is made again.
+        admit: looks at the worker before its first call.
+    """
+
+    def __init__(self, ray: Any, make: Callable[[], Any], admit: Callable[["RayWorker"], None]) -> None:
+        self._ray, self._make, self._admit = ray, make, admit
+        self._actor, self._starts, self._killed = make(), _STARTS, False
+        self._parcel = lru_cache(_KEPT_PARCELS)(lambda task: ray.put(pack(task)))  # reaches each machine once
 
     def require_alike(self, here: tuple[tuple[str, str], ...]) -> str:
         """Compare versions, so that a verdict means the same wherever it was reached; the node's name.
@@ -187,44 +195,44 @@ class RayWorker:
 
     def release(self) -> None:
         """Hand all device memory back."""
-        self._last("release")
+        self._last("call", "release")
 
     def kill(self) -> None:
-        """End the actor at once; its judge ends when it notices."""
+        """End the actor at once, also one that waits for a machine; its judge ends when it notices."""
+        self._killed = True
         self._ray.kill(self._actor)
 
     def close(self) -> None:
         """End the judge in good order, and then the actor."""
-        try:
-            self._last("close")
-        except InfraError:
-            return
+        with suppress(InfraError):
+            self._last("call", "close")
         self.kill()
-
-    def _parcel(self, task: Task) -> Any:
-        """The task's files, which reach each machine once."""
-        if task not in self._parcels:
-            if len(self._parcels) >= _KEPT_PARCELS:
-                self._parcels.pop(next(iter(self._parcels)))
-            self._parcels[task] = self._ray.put(pack(task))
-        return self._parcels[task]
 
     def _last(self, method: str, *arguments: Any, on_stage: OnStage | None = None) -> Any:
         """What a method says at the end; stages come before."""
+        self._arrive()
         try:
             for said in getattr(self._actor, method).options(num_returns="streaming").remote(*arguments):
                 kind, value = self._ray.get(said)
                 if kind == "stage" and on_stage is not None:
                     on_stage(value)
-                elif kind == "user_error":
-                    raise UserError(value)
-                elif kind == "infra_error":
-                    raise InfraError(value)
+                elif kind == "failed":
+                    raise value
                 elif kind == "found":
                     return value
         except self._ray.exceptions.RayError as error:
             raise InfraError(f"a worker of the Ray cluster was lost: {_first_line(error)}") from error
         raise InfraError("a worker of the Ray cluster said nothing")
+
+    def _arrive(self) -> None:
+        while self._starts:
+            left, self._starts = self._starts - 1, 0  # what admission asks comes here too
+            try:
+                self._admit(self)
+            except InfraError:
+                if not left or self._killed:
+                    raise
+                self._starts, self._actor = left, self._make()
 
 
 class _Judge:
@@ -266,11 +274,8 @@ class _Judge:
         facts = decode(DeviceFacts, device)
         yield _told(lambda: ProcessExplorer().explore(request.task, facts, request.options).text)
 
-    def release(self) -> Iterator[_Said]:
-        yield _told(self._judge.release)
-
-    def close(self) -> Iterator[_Said]:
-        yield _told(self._judge.close)
+    def call(self, method: str) -> Iterator[_Said]:
+        yield _told(getattr(self._judge, method))
 
     def _here(self, task: Task, asked: Any) -> EvaluationRequest:
         return replace(decode(EvaluationRequest, asked), task=task)
@@ -302,28 +307,27 @@ def gpus_by_kind(nodes: Sequence[Mapping[str, Any]]) -> Counter[str]:
     return +found
 
 
-def _chosen(have: Mapping[str, int], kinds: Sequence[str]) -> str:
-    """The kind that is named, or the only one; empty without GPUs.
+def _chosen(have: Mapping[str, int], kinds: Sequence[str]) -> tuple[str, int]:
+    """The kind that is named, or the only one, and how many GPUs; empty without GPUs.
 
     Raises:
         UserError: it is not there, or there are several.
     """
-    if len(kinds or have) <= 1 and set(kinds) <= set(have):
-        return next(iter(kinds or have), "")
+    kind, _, coming = next(iter(kinds or have), "").partition(":")
+    if len(kinds or have) <= 1 and (coming.isdigit() if coming else kind in have or not kinds):
+        return kind, int(coming or have.get(kind, 0))
     known = ", ".join(f"{count} {kind or 'unknown'}" for kind, count in sorted(have.items())) or "none"
     raise UserError(
         f"engine.devices: the cluster's GPUs are {known}, and times on unlike ones do not compare: "
-        f"name one kind, for example --devices {max(have, key=have.__getitem__, default='H100')}"
+        f"name one kind, for example --devices {max(have, key=have.__getitem__, default='H100:8')}"
     )
 
 
 def _told(ask: Callable[[], Any]) -> _Said:
     try:
         return "found", ask()
-    except UserError as error:
-        return "user_error", str(error)
-    except InfraError as error:
-        return "infra_error", str(error)
+    except (UserError, InfraError) as error:
+        return "failed", error
 
 
 def _first_line(error: BaseException) -> str:
