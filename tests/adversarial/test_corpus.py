@@ -22,13 +22,9 @@ NOT_A_CANDIDATES_DOING = {
 }
 
 
-SLOW = {"inline_extension"}
-"""Compiles PyTorch's headers for over ten seconds; `inline_cpp` and `torch_compiled` compile as well."""
-
-
 def parameters() -> list[object]:
     return [
-        pytest.param(s, id=s.id, marks=[*gap_of(s), *[pytest.mark.slow] * (s.id in SLOW)])
+        pytest.param(s, id=s.id, marks=gap_of(s))
         for s in sorted(SAMPLES, key=lambda s: (s.task, s.precision.value, s.id))  # a judge keeps one task ready
         if "cpu" in s.devices
     ]
