@@ -1,7 +1,9 @@
-"""The campaign of published tasks that coding agents answered, replayed without a model or a device.
+"""Runs that real models answered, replayed without a model or a device.
 
-The journals are those of docs/experiments/2026-11-26-h100-first-true-campaign.md; where they held the
-text of a published task, a line of comment stands.
+`true_campaign` holds the published tasks that coding agents answered
+(docs/experiments/2026-11-26-h100-first-true-campaign.md); where its journals held the text of a
+published task, a line of comment stands. `local_model` holds the three runs of a small model behind a
+server of this machine (docs/experiments/2026-11-26-cpu-local-model.md).
 """
 
 from __future__ import annotations
@@ -14,24 +16,33 @@ import pytest
 from engine_material import events, wiring
 
 from pike import engine
-from pike.core.events import Asked, Event, Told
+from pike.api.outputs import report
+from pike.core.events import Asked, Event, Judged, QueryAnswered, Told
 from pike.core.settings.config import LlmConfig
+from pike.core.verdict.evaluation import Effort
 from pike.engine.state.replay import record_of
 from pike.engine.state.resume import read_state
 
-ASSET = Path(__file__).parent / "assets" / "true_campaign.tar.xz"
+ASSETS = sorted((Path(__file__).parent / "assets").glob("*.tar.xz"))
+LOCAL = "local_model"
 
 
-def runs() -> list[str]:
-    with tarfile.open(ASSET) as packed:
-        return sorted({name.partition("/")[0] for name in packed.getnames()})
+def runs(*names: str) -> list[str]:
+    """Every run of the assets with these names, all without one, as `asset/run`."""
+    found = set()
+    for asset in ASSETS:
+        stem = asset.name.partition(".")[0]
+        with tarfile.open(asset) as packed:
+            found |= {f"{stem}/{name.partition('/')[0]}" for name in packed.getnames() if stem in names or not names}
+    return sorted(found)
 
 
 @pytest.fixture(scope="module")
 def journals(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("campaign")
-    with tarfile.open(ASSET) as packed:
-        packed.extractall(folder, filter="data")
+    for asset in ASSETS:
+        with tarfile.open(asset) as packed:
+            packed.extractall(folder / asset.name.partition(".")[0], filter="data")
     return folder
 
 
@@ -39,13 +50,36 @@ def decisions(folder: Path) -> list[Event]:
     return [event for event in events(folder) if isinstance(event, Asked | Told)]
 
 
+def verdicts(folder: Path) -> dict[str, tuple[str, str]]:
+    """What the search found of each candidate, and why it was refused."""
+    judged = (event for event in events(folder) if isinstance(event, Judged) and event.effort is Effort.SEARCH)
+    return {event.candidate_id: (event.evaluation.status, event.evaluation.reason) for event in judged}
+
+
 @pytest.mark.parametrize("name", runs())
-async def test_a_replay_of_a_real_run_asks_and_learns_the_same(journals: Path, tmp_path: Path, name: str) -> None:
-    run = journals / name
-    started = record_of(run).started
+async def test_a_replay_of_a_real_run_asks_judges_and_learns_the_same(
+    journals: Path, tmp_path: Path, name: str
+) -> None:
+    run, again = journals / name, tmp_path / "again"
+    started, ended = record_of(run).started, read_state(run)
     models = LlmConfig(coa=f"replay:{run}", seed_recipes=started.config.llm.seed_recipes)
-    again = replace(started.config, llm=models, engine=replace(started.config.engine, baselines=()))
-    result = await engine.start(started.task, again, tmp_path / "again", wiring(executor=None))
-    assert result.finished and result.spend.queries == started.config.budget.queries
-    assert decisions(tmp_path / "again") == decisions(run)
-    assert read_state(tmp_path / "again").finished.best == read_state(run).finished.best
+    setup = replace(started.config, llm=models, engine=replace(started.config.engine, baselines=()))
+    result = await engine.start(started.task, setup, again, wiring(executor=None))
+    assert result.finished and result.spend.queries == ended.accounts.spend.queries
+    assert decisions(again) == decisions(run)
+    assert verdicts(again) == verdicts(run)
+    assert read_state(again).finished.best == ended.finished.best
+
+
+@pytest.mark.parametrize("name", runs(LOCAL))
+def test_a_run_of_a_local_model_is_free_and_its_page_names_what_came_instead_of_candidates(
+    journals: Path, name: str
+) -> None:
+    run = journals / name
+    answers = [event.answer for event in events(run) if isinstance(event, QueryAnswered)]
+    assert answers and {answer.usd for answer in answers} == {0.0}
+    assert all(answer.input_tokens > 500 and 0 < answer.output_tokens <= 400 for answer in answers)
+    refused = [reason for _, reason in verdicts(run).values() if reason]
+    nothing = [event.failure for event in events(run) if isinstance(event, Told) and event.failure]
+    page = report(run).read_text()
+    assert refused + nothing and all(why in page for why in refused + nothing)

@@ -97,9 +97,9 @@ async def test_a_real_server_is_checked_and_streams_answers_with_their_tokens(ad
     assert any(answer.text for answer in answers)
 
 
-async def test_a_prompt_beyond_its_context_is_refused_in_its_words(address, ask):
+async def test_a_prompt_beyond_its_context_is_refused_in_its_words_with_the_cure(address, ask):
     client = connect(f"openai:tiny.gguf@{address}", LlmConfig(timeout_seconds=30.0))
-    with pytest.raises(Exception, match="context size") as caught:
+    with pytest.raises(Exception, match=r"context size.*prompt\.most_tokens") as caught:
         await client.complete(ask(prompt="x" * 20_000))
     await client.aclose()
     assert not caught.value.transient
