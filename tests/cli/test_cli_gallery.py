@@ -79,7 +79,7 @@ def test_a_machine_without_the_device_says_so_and_the_files_are_checked(
     monkeypatch.setattr("pike.engine.executors.gpus.start_judge", lambda entry: Judge())
     code, out, err = said("verify", "lenet5", "rnn_step", "--out", str(tmp_path / "results.jsonl"))
     assert code == 2 and not out and not list(tmp_path.iterdir())
-    assert err.startswith("2 of 2 winners parse and define ModelNew.")
+    assert err.startswith("2 of 2 winners can be read and define ModelNew.")
     assert "lenet5 cannot be measured on made up: it was made for an NVIDIA GPU of compute capability 9.0" in err
 
 

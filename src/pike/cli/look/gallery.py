@@ -60,7 +60,7 @@ def verify(
     """
     terminal, wanted = Terminal(as_json, quiet), chosen(names or ())
     broken = {entry.name: entry.problem for entry in wanted if entry.problem}
-    sound = f"{len(wanted) - len(broken)} of {figures.plural(len(wanted), 'winner')} parse and define ModelNew"
+    sound = f"{len(wanted) - len(broken)} of {len(wanted)} winners can be read and define ModelNew"
     terminal.note(Text(f"{sound}{''.join(f'; {name}: {problem}' for name, problem in broken.items())}."))
     found: list[Verified] = []
     for entry in wanted:
