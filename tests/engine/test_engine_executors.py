@@ -184,8 +184,9 @@ async def test_an_idle_judge_ends_and_another_one_begins_when_it_is_needed() -> 
     pool = WorkerPool([ProcessJudge], 2, idle_seconds=0.2)
     ProcessJudge.started.clear()
     assert (await pool.evaluate(request(GOOD))).valid
-    while ProcessJudge.started[0].process.poll() is None:
-        await asyncio.sleep(0.02)
+    async with asyncio.timeout(30.0):
+        while ProcessJudge.started[0].process.poll() is None:
+            await asyncio.sleep(0.02)
     assert (await pool.evaluate(request(GOOD))).valid
     assert len(ProcessJudge.started) == 2
     await pool.aclose()
