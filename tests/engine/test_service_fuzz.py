@@ -30,7 +30,7 @@ def test_nothing_is_answered_by_500(service: Service) -> None:
     seen: Counter[int] = Counter()
     for operation in operations:
 
-        @settings(max_examples=40, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=20, deadline=None, database=None, suppress_health_check=list(HealthCheck))
         @given(case=operation.as_strategy())
         def ask(case: Any) -> None:
             if case.method == "POST" and isinstance(case.body, dict):
