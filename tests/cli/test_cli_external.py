@@ -86,3 +86,12 @@ def test_a_missing_key_is_said_before_anybody_is_asked_to_spend(
         assert refused.returncode == 2
         assert "set the environment variable ANTHROPIC_API_KEY" in refused.stderr
     assert campaign_usd(campaign_file(tmp_path / "study.toml", llm="by-hand")) == 0
+
+
+def test_a_campaign_takes_no_single_answer(tmp_path: Path, pike: Pike) -> None:
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study" / "plan.json").write_text("{}")
+    (tmp_path / "answer.md").write_text("I have no idea.")
+    told = pike("tell", "study", "answer.md")
+    assert (told.returncode, told.stderr.count("\n")) == (2, 1)
+    assert "study is a campaign: give a folder of answers" in told.stderr

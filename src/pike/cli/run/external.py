@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from pike.api import external
+from pike.api import campaigns, external
 from pike.api.external import ANSWER_BYTES, ExternalStatus, MoveReply, Question
 from pike.cli import options as opt
 from pike.cli.display import run as display
@@ -120,6 +120,10 @@ def tell(
         if judged:
             _tell_judged(terminal, run, Path(answer))
         _tell_all(terminal, run, Path(answer), author or "")
+    if campaigns.is_campaign(run):
+        raise UserError(
+            f"{run} is a campaign: give a folder of answers, the verdicts of pike judge, or one of its runs"
+        )
     given = dataclasses.replace(
         _read(answer),
         parent=parent or "",
