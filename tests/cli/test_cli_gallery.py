@@ -141,3 +141,15 @@ def test_a_winner_that_is_wrong_here_ends_with_exit_code_1(said, hopper, monkeyp
     )  # fmt: skip
     code, out, _ = said("verify", "lenet5")
     assert code == 1 and "wrong-output off by 3" in " ".join(out.split())
+
+
+def test_a_file_that_cannot_be_used_is_said_before_anything_is_measured(
+    said, hopper: list[EvaluationRequest], tmp_path: Path
+) -> None:
+    code, _, err = said("verify", "lenet5", "--out", str(tmp_path / "results.txt"))
+    assert (code, hopper) == (2, []) and "give --out a name that ends with .jsonl" in err
+
+
+def test_a_disk_that_refuses_loses_nothing_that_was_measured(said, hopper: list[EvaluationRequest]) -> None:
+    code, out, err = said("verify", "lenet5", "--out", "/dev/full/results.jsonl")
+    assert code not in (0, 1) and hopper and "lenet5 on instant" in out and "cannot be written" in err

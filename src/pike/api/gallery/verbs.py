@@ -7,6 +7,7 @@ drop-in decides whether it answers (`api.dropin`).
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +21,7 @@ from pike.core.settings.config import EngineConfig, RunConfig
 from pike.core.verdict.evaluation import EvaluateOptions
 from pike.engine import LocalExecutor
 from pike.engine.executors import OnStage
-from pike.engine.tools.gallery import GalleryEntry, chosen, keep, measure
+from pike.engine.tools.gallery import GalleryEntry, chosen, measure
 
 if TYPE_CHECKING:
     from torch import nn
@@ -94,7 +95,6 @@ def verify_gallery(
     *,
     device: str | None = None,
     recipes: bool = False,
-    out: str | Path | None = None,
     on_stage: OnStage = lambda _: None,
 ) -> Verified:
     """Measure a winner here, thoroughly and on fresh data, beside eager and the compile ways.
@@ -103,29 +103,23 @@ def verify_gallery(
         entry: of the gallery.
         device: `auto`, `cuda` or `cuda:N`.
         recipes: search for the best composition of recipes first, and measure it with them.
-        out: a file of results to append to.
         on_stage: told each stage.
 
     Raises:
-        UserError: the winner was made for another kind of device, or `out` cannot be read again.
-        BoundaryError: no judge could be started, or the disk refuses.
+        UserError: the winner was made for another kind of device.
+        BoundaryError: no judge could be started.
     """
     options = replace(entry.found.options, device=device or "auto")
     here = run_to_end(_judging(lambda judge: judge.facts(options.device)))
     entry.require(here)
     composition = _composition(entry, options, on_stage) if recipes else None
     results = run_to_end(_judging(lambda judge: measure(entry, judge, options, composition, on_stage)))
-    if out is not None:
-        keep(Path(out), results)
     return Verified(entry, results, entry.elsewhere(here))
 
 
 async def _judging(work: Callable[[LocalExecutor], Coroutine[None, None, T]]) -> T:
-    executor = LocalExecutor(EngineConfig(judges=1))
-    try:
+    async with aclosing(LocalExecutor(EngineConfig(judges=1))) as executor:
         return await work(executor)
-    finally:
-        await executor.aclose()
 
 
 def _composition(entry: GalleryEntry, terms: EvaluateOptions, on_stage: OnStage) -> tuple[str, tuple[str, ...]] | None:

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from pike.api.gallery import GalleryEntry, Verified, chosen, verify_gallery
+from pike.api.gallery import GalleryEntry, Verified, chosen, keep, verify_gallery
 from pike.cli import options as opt
 from pike.cli.terminal import PlainHelp, Terminal
 from pike.core import figures
@@ -59,15 +59,19 @@ def verify(
     Exit code 1 if one is wrong here, 2 if this machine has no device that it was made for.
     """
     terminal, wanted = Terminal(as_json, quiet), chosen(names or ())
+    if out is not None:
+        keep(out, ())  # a name that cannot be used is said before minutes are spent
     broken = {entry.name: entry.problem for entry in wanted if entry.problem}
     sound = f"{len(wanted) - len(broken)} of {len(wanted)} winners can be read and define ModelNew"
     terminal.note(Text(f"{sound}{''.join(f'; {name}: {problem}' for name, problem in broken.items())}."))
     found: list[Verified] = []
     for entry in wanted:
         note = lambda stage, name=entry.name: terminal.note(Text(f"{name}: {stage}"))  # noqa: E731
-        one = verify_gallery(entry, device=device, recipes=recipes, out=out, on_stage=note)
+        one = verify_gallery(entry, device=device, recipes=recipes, on_stage=note)
         terminal.show(verified_table(one), *([Text(f"{one.note}.", style="yellow")] if one.note else []))
         found.append(one)
+        if out is not None:
+            keep(out, one.results)  # after it was shown: a full disk loses nothing that was measured
     terminal.result({"verified": [_verified(one) for one in found], "broken": broken})
     valid = [one.results[0].speedup for one in found]
     raise typer.Exit(1 if broken or None in valid else 0)
