@@ -43,3 +43,15 @@ def test_a_device_is_quiet_once_a_trivial_kernel_is_short(slow_for, patience, qu
     asked = itertools.count()
     assert device.becomes_quiet(lambda: 2.3e-3 if next(asked) < slow_for else 2e-5, patience) is quiet
     assert device.is_quiet(torch.device("cpu"))
+
+
+@pytest.mark.parametrize(
+    ("visible", "name", "number"),
+    [("", "cuda:1", 1), ("2", "cuda:0", 2), ("3,1", "cuda:1", 1), ("GPU-1a", "cuda:0", 0), ("0", "cpu", 0)],
+)
+def test_a_judge_that_sees_one_gpu_only_knows_which_it_is(
+    monkeypatch: pytest.MonkeyPatch, visible: str, name: str, number: int
+) -> None:
+    """Each GPU has CPUs of its own while something is timed, also where each judge calls its GPU cuda:0."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert device.number(torch.device(name)) == number

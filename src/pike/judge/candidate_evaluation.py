@@ -41,7 +41,7 @@ from pike.judge.candidate_file import (
 from pike.judge.checks import Checks
 from pike.judge.child.orders import FROM_REFERENCE, SEEDED, STATE_DICT, BuildOrder, HelloOrder
 from pike.judge.child.wire import Command
-from pike.judge.device import host_bytes, is_quiet, release_memory
+from pike.judge.device import host_bytes, is_quiet, number, release_memory
 from pike.judge.prepared_task import PreparedTask
 from pike.judge.process.child import ChildPlan
 from pike.judge.process.fork_server import fork_server
@@ -186,7 +186,7 @@ class CandidateEvaluation:
         request, slots = self._request, prepared.shape.slots
         plan = plan or plan_for(request.effort, self._options.max_timing_seconds, slots, request.least_speedup)
         reference, runners = prepared.reference_process, [one.runner for one in group]
-        cpus = cores.share(self._options.threads, self._device.index or 0)
+        cpus = cores.share(self._options.threads, number(self._device))
         with ExitStack() as stages:
             for one in group:
                 stages.enter_context(one._stage(Stage.TIME))

@@ -98,6 +98,13 @@ def machine_name(device: torch.device) -> str:
     return str(getattr(torch.cuda.get_device_properties(device), "uuid", device))  # torch before 2.4 has none
 
 
+def number(device: torch.device) -> int:
+    """The number of a GPU on this machine, where CUDA_VISIBLE_DEVICES tells: it renumbers torch's."""
+    index = device.index or 0
+    name = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[index:][:1]
+    return int(name[0]) if name and name[0].isdigit() else index
+
+
 def release_memory(device: torch.device) -> None:
     """Hand back the GPU memory that torch caches for this process, if it is much."""
     if device.type == "cuda":
