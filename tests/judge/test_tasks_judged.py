@@ -52,6 +52,30 @@ def test_other_parameter_names_fall_back_to_the_seed(verdict, rewrite):
     assert found.weights is Weights.SEEDED
 
 
+FOLD = "        with torch.no_grad():\n            {}\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "result", "status"),
+    [
+        # `gain` is folded into the weights, which loading the original's undoes.
+        ("self.second.weight.mul_(self.gain)", "y / self.gain", Status.VALID),
+        # Weights drawn in another order are mended by loading, and the seed alone would not do.
+        ("self.second.weight.normal_()", "y", Status.VALID),
+        ("self.second.weight.normal_()", "y / self.gain", Status.WRONG_OUTPUT),
+    ],
+)
+def test_weights_that_are_changed_in_the_constructor_count_where_the_loaded_ones_do_not_fit(
+    verdict, rewrite, change, result, status
+):
+    lines = rewrite(result=result).splitlines(keepends=True)
+    at = next(number for number, line in enumerate(lines) if "def forward" in line)
+    found = verdict("".join([*lines[: at - 1], FOLD.format(change), *lines[at - 1 :]]))
+    assert found.status is status, found.reason
+    if status is Status.VALID:
+        assert found.weights is (Weights.SEEDED if "gain" in change else Weights.STATE_DICT)
+
+
 INTEGERS = """
 import torch
 from torch import nn

@@ -39,7 +39,7 @@ from pike.judge.candidate_file import (
     parse_problem,
 )
 from pike.judge.checks import Checks
-from pike.judge.child.orders import FROM_REFERENCE, SEEDED, STATE_DICT, BuildOrder, HelloOrder
+from pike.judge.child.orders import FROM_REFERENCE, OVERWRITTEN, SEEDED, STATE_DICT, BuildOrder, HelloOrder, LoadOrder
 from pike.judge.child.wire import Command
 from pike.judge.device import host_bytes, is_quiet, number, release_memory
 from pike.judge.prepared_task import PreparedTask
@@ -59,7 +59,11 @@ from pike.judge.timing.timing import Stopwatch, TimingPlan, labels_of, plan_for,
 
 _HUNG_SECONDS = 20.0
 """With ten times what its last call took, the longest that a timed call may take."""
-_WEIGHTS = {STATE_DICT: Weights.STATE_DICT, FROM_REFERENCE: Weights.FROM_REFERENCE, SEEDED: Weights.SEEDED}
+_WEIGHTS = {
+    **dict.fromkeys((STATE_DICT, OVERWRITTEN), Weights.STATE_DICT),
+    FROM_REFERENCE: Weights.FROM_REFERENCE,
+    SEEDED: Weights.SEEDED,
+}
 OUTPUTS_COPIED = "outputs-copied"
 """Label of a candidate that copied its outputs inside the clock, as its memory cannot be read."""
 AUDITED = "audited"
@@ -116,7 +120,7 @@ class CandidateEvaluation:
         self._checks: Checks | None = None
         self._timing: Timing | None = None
         self._labels: list[str] = []
-        self._weights = Weights.NONE
+        self._weights, self._overwritten = Weights.NONE, False
         self._profile: profiles.Profile | None = None
         self._held_bytes: int | None = None
 
@@ -145,13 +149,23 @@ class CandidateEvaluation:
         Raises:
             Refused: one of them refuses the candidate.
         """
+        order = prepared.load_order(class_name(self._request.source))
         self._labels += [TESTS_NOTHING] if prepared.tests_nothing else []
+        self._labels += [] if order.class_name == CLASS_NAME else [OWN_NAME]
+        try:
+            self._admit(prepared, order)
+        except Refused as refused:
+            if refused.status is not Status.WRONG_OUTPUT or not self._overwritten:
+                raise
+            self.close()
+            self._admit(prepared, replace(order, state_path=""))
+
+    def _admit(self, prepared: PreparedTask, order: LoadOrder) -> None:
         runner = self._start(prepared)
         held_before = self._build(prepared, runner)
         with self._stage(Stage.LOAD), self._lock.shared():
-            order = prepared.load_order(class_name(self._request.source))
-            self._labels += [] if order.class_name == CLASS_NAME else [OWN_NAME]
             up = runner.order(Command.LOAD, order, Status.LOAD_ERROR)
+            self._overwritten = up.detail == OVERWRITTEN
             self._weights = _WEIGHTS.get(up.detail, Weights.NONE)
             runner.map(prepared.shape)
             self._labels += [] if runner.fetches else [OUTPUTS_COPIED]

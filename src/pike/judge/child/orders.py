@@ -10,8 +10,9 @@ import torch
 
 from pike.judge.child.memory.layout import Layout
 
-STATE_DICT, FROM_REFERENCE, SEEDED = 1, 2, 3
-"""How weights reached the candidate, as told in `ChildMessage.detail`."""
+STATE_DICT, FROM_REFERENCE, SEEDED, OVERWRITTEN = 1, 2, 3, 4
+"""How weights reached the candidate, as told in `ChildMessage.detail`. The last is a state dict over
+weights that the class had made different, perhaps to fold something into them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from pike.judge.child.memory import regions
 from pike.judge.child.memory.layout import Layout, check_output, put_together, to_deliver, views
 from pike.judge.child.orders import (
     FROM_REFERENCE,
+    OVERWRITTEN,
     SEEDED,
     STATE_DICT,
     BuildOrder,
@@ -120,7 +121,7 @@ class Stub:
             raise TypeError(f"{order.class_name} must define the classmethod from_reference(cls, model)")
         with SkipInit() if order.skip_init else nullcontext():
             model = kind(*(_unpickle(order.init_path) if order.init_path else ()))
-        how = _load_state(model, order.state_path)
+        how = _load_state(model, order.state_path, not order.skip_init)
         self.model = _prepare(model, self.device)
         return how
 
@@ -255,18 +256,20 @@ def _prepare(model: Any, device: torch.device) -> Any:
     return model.to(device).eval() if isinstance(model, nn.Module) else model
 
 
-def _load_state(model: Any, state_path: str) -> int:
+def _load_state(model: Any, state_path: str, drawn: bool) -> int:
     if not state_path or not isinstance(model, nn.Module):
         return SEEDED
     state = _state(state_path)
     if not state and not model.state_dict():
         return STATE_DICT
+    own = model.state_dict()
+    other = drawn and any(not torch.equal(own[name].cpu(), state[name].cpu()) for name in own.keys() & state.keys())
     try:
         model.load_state_dict(state, strict=True)
     except (RuntimeError, KeyError) as error:
         sys.stderr.write(f"weights: load_state_dict refused, so the same random seed has to do: {error}\n")
         return SEEDED
-    return STATE_DICT
+    return OVERWRITTEN if other else STATE_DICT
 
 
 def _state(path: str) -> dict[str, torch.Tensor]:
