@@ -52,6 +52,17 @@ def test_other_parameter_names_fall_back_to_the_seed(verdict, rewrite):
     assert found.weights is Weights.SEEDED
 
 
+def test_a_refused_load_leaves_no_weights_behind(verdict, rewrite):
+    """The candidate has a buffer of its own under the name of one of the original's weights."""
+    source = rewrite(result="y @ self.second.weight").replace("self.second(", "self.third(")
+    source = source.replace("self.second = ", "self.second = nn.Module()\n        self.third = ")
+    source = source.replace(
+        "self.gain =", "self.second.register_buffer('weight', torch.eye(width))\n        self.gain ="
+    )
+    found = verdict(source)
+    assert (found.status, found.weights) == (Status.VALID, Weights.SEEDED), found.reason
+
+
 FOLD = "        with torch.no_grad():\n            {}\n"
 
 

@@ -263,10 +263,15 @@ def _load_state(model: Any, state_path: str, drawn: bool) -> int:
     if not state and not model.state_dict():
         return STATE_DICT
     own = model.state_dict()
-    other = drawn and any(not torch.equal(own[name].cpu(), state[name].cpu()) for name in own.keys() & state.keys())
+    both = [name for name in own.keys() & state.keys() if isinstance(own[name], torch.Tensor)]
+    fits = len(both) == len(own) == len(state) and all(own[name].shape == state[name].shape for name in both)
+    other = drawn and any(not torch.equal(own[name].cpu(), state[name].cpu()) for name in both)
+    before = {} if fits else {name: own[name].clone() for name in both}
     try:
         model.load_state_dict(state, strict=True)
     except (RuntimeError, KeyError) as error:
+        for name, value in before.items():  # what fits was loaded nevertheless
+            own[name].copy_(value)
         sys.stderr.write(f"weights: load_state_dict refused, so the same random seed has to do: {error}\n")
         return SEEDED
     return OVERWRITTEN if other else STATE_DICT
