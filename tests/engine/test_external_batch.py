@@ -182,3 +182,22 @@ async def test_a_campaign_is_answered_as_a_folder_of_folders(tmp_path: Path) -> 
     shutil.move(answers / begun.cells[0].folder, answers / "elsewhere")
     with pytest.raises(UserError, match="elsewhere is no folder of a run of this campaign"):
         await tell(study, answers)
+
+
+async def test_a_run_that_cannot_go_on_here_keeps_no_prompt_of_the_others_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    study = tmp_path / "study"
+    layer = campaign_material.layer(tmp_path, llm="by-hand", repeats=1, each=2, in_flight=2)
+    layer["campaign"]["contenders"] = ["best-of-n"]
+    first, second = [cell.folder for cell in (await campaign_material.begin(study, layer)).cells]
+    here = external_run.ask_all
+
+    async def ask_all(folder: Path, wires: Any) -> Any:
+        if folder.name == first:
+            raise UserError("its recipes are judged on another machine")
+        return await here(folder, wires)
+
+    monkeypatch.setattr(external_run, "ask_all", ask_all)
+    assert list(await batch.ask_runs(study, wiring())) == [second]
+    assert f"{first} has no prompt: its recipes are judged on another machine" in caplog.text

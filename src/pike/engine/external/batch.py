@@ -5,6 +5,7 @@ side. Does not know which answers are taken (`answers`) or the order of a move (
 """
 
 import asyncio
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -23,6 +24,8 @@ from pike.engine.run.wiring import Wiring
 from pike.engine.schedule.shared import SharedOriginals
 from pike.engine.state.resume import read_state
 from pike.store import campaigns
+
+_LOG = logging.getLogger(__name__)
 
 PROMPT = "step-{step}.prompt.md"
 """The file of a prompt; it is never read as an answer, so both may lie in one folder."""
@@ -64,7 +67,12 @@ async def ask_runs(folder: Path, wiring: Wiring | None = None) -> dict[str, tupl
         state = read_state(run)
         # A single run that cannot be asked says itself why.
         if not name or (not state.finished and external_roles(state.config.llm)):
-            asked[name] = await external_run.ask_all(run, wiring)
+            try:
+                asked[name] = await external_run.ask_all(run, wiring)
+            except UserError as error:
+                if not name:
+                    raise
+                _LOG.warning("%s has no prompt: %s", name, error)
     asked = {name: several for name, several in asked.items() if several}
     if not asked:
         raise UserError(f"No prompt waits for an answer in {folder}: continue with pike resume {folder}")
