@@ -83,20 +83,20 @@ async def pack_runs(runs: dict[str, Path], out: Path, wiring: Wiring) -> PackedR
     From then on the runs wait for verdicts of another machine.
 
     Raises:
-        UserError: nothing waits, a task's files have changed, or a run's recipes are not judged
-            yet.
+        UserError: nothing waits, for example because no run's recipes are judged yet, or a task's
+            files have changed.
         BoundaryError: as for `resume_run`, or the bundle cannot be written.
     """
     parcels: dict[str, Parcel] = {}
     found: list[Waiting] = []
+    early = ""
     for name, folder in runs.items():
         state = read_state(folder)
         if state.finished:
             continue
         if state.config.llm.seed_recipes and not state.steps and not state.solutions:
-            raise UserError(
-                f"The run in {folder} has not judged its recipes yet: continue it with pike resume {folder}"
-            )
+            early = f"The run in {folder} has not judged its recipes yet: continue it with pike resume {folder}"
+            continue
         executor = VerdictsElsewhere(state.device)
         await resume_run(folder, replace(wiring, executor=executor))
         if executor.waiting:
@@ -109,7 +109,8 @@ async def pack_runs(runs: dict[str, Path], out: Path, wiring: Wiring) -> PackedR
                 for several in executor.waiting
             ]
     if not found:
-        raise UserError(f"No candidate waits for a verdict in {', '.join(map(str, runs.values()))}: tell answers first")
+        nothing = f"No candidate waits for a verdict in {', '.join(map(str, runs.values()))}: tell answers first"
+        raise UserError(early or nothing)
     digest = write_bundle(out, parcels.values(), found)
     counts = {name: sum(len(one.requests) for one in found if one.run == name) for name in runs}
     return PackedRuns(digest, {name: count for name, count in counts.items() if count})
