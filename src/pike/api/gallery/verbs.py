@@ -109,7 +109,8 @@ def verify_gallery(
         UserError: the winner was made for another kind of device.
         BoundaryError: no judge could be started.
     """
-    options = replace(entry.found.options, device=device or "auto")
+    today = EvaluateOptions()
+    options = replace(entry.found.options, device=device or "auto", max_timing_seconds=today.max_timing_seconds)
     here = run_to_end(_judging(lambda judge: judge.facts(options.device)))
     entry.require(here)
     composition = _composition(entry, options, on_stage) if recipes else None
