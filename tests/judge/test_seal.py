@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from pike.core.verdict.evaluation import Status
+from pike.judge.candidate_evaluation import COMPILED_LATE
 from pike.judge.process import filters
 
 pytestmark = pytest.mark.skipif(not filters.work(), reason="this machine does not filter system calls")
@@ -47,3 +49,11 @@ def test_a_tree_that_gains_processes_is_noticed() -> None:
     looks = iter([{1, 2}, {1, 3}])
     assert "process 3" in filters.grows(lambda: next(looks))
     assert filters.grows(lambda: {1, 2}) == ""
+
+
+@pytest.mark.parametrize(("call", "status"), [(9, Status.VALID), (40, Status.RUNTIME_ERROR)])
+def test_what_compiles_in_a_timed_call_is_tried_once_more_after_more_calls(verdict, rewrite, call, status) -> None:
+    """The program that the candidate starts stands for a compiler; its second child sees more inputs before."""
+    late = f"self.calls = getattr(self, 'calls', 0) + 1; __import__('subprocess').run('true') if self.calls == {call} else 0"
+    found = verdict(rewrite(late))
+    assert (found.status, COMPILED_LATE in found.labels) == (status, True), found.reason

@@ -59,13 +59,14 @@ from pike.judge.timing.timing import Stopwatch, TimingPlan, labels_of, plan_for,
 
 _HUNG_SECONDS = 20.0
 """With ten times what its last call took, the longest that a timed call may take."""
-_WEIGHTS = {
-    **dict.fromkeys((STATE_DICT, OVERWRITTEN), Weights.STATE_DICT),
-    FROM_REFERENCE: Weights.FROM_REFERENCE,
-    SEEDED: Weights.SEEDED,
-}
+_WEIGHTS = {STATE_DICT: Weights.STATE_DICT, FROM_REFERENCE: Weights.FROM_REFERENCE, SEEDED: Weights.SEEDED}
 OUTPUTS_COPIED = "outputs-copied"
 """Label of a candidate that copied its outputs inside the clock, as its memory cannot be read."""
+COMPILED_LATE = "compiled-late"
+"""Label of a candidate that still compiled in a timed call, and of those timed with it: they were
+judged anew after more calls."""
+_MORE_CALLS = 16
+"""So many more secret inputs are tried before the second timing of such a candidate."""
 AUDITED = "audited"
 """Label of a candidate whose time was too good to be true, and plausible on a second try."""
 TESTS_NOTHING = "task-tests-nothing"
@@ -103,10 +104,11 @@ class CandidateEvaluation:
 
     Attributes:
         misfit: what refused it, if that was an output that did not have the contract's form.
+        compiled_late: whether it was refused because it still compiled once that was forbidden.
     """
 
-    def __init__(self, request: EvaluationRequest, tools: JudgeTools, on_stage: OnStage) -> None:
-        self._request, self._on_stage = request, on_stage
+    def __init__(self, request: EvaluationRequest, tools: JudgeTools, on_stage: OnStage, again: bool = False) -> None:
+        self._request, self._on_stage, self._again = request, on_stage, again
         self._options: EvaluateOptions = request.options
         self._device, self._lock, self._warm, self._roofline = tools.device, tools.lock, tools.warm, tools.roofline
         self._level = tools.level
@@ -116,10 +118,11 @@ class CandidateEvaluation:
         self._runner: Runner | None = None
         self._put_away = False
         self.misfit: Misfit | None = None
+        self.compiled_late = False
         self._status, self._reason, self._log = Status.INFRA_ERROR, "", ""
         self._checks: Checks | None = None
         self._timing: Timing | None = None
-        self._labels: list[str] = []
+        self._labels = [COMPILED_LATE] if again else []
         self._weights, self._overwritten = Weights.NONE, False
         self._profile: profiles.Profile | None = None
         self._held_bytes: int | None = None
@@ -166,12 +169,12 @@ class CandidateEvaluation:
         with self._stage(Stage.LOAD), self._lock.shared():
             up = runner.order(Command.LOAD, order, Status.LOAD_ERROR)
             self._overwritten = up.detail == OVERWRITTEN
-            self._weights = _WEIGHTS.get(up.detail, Weights.NONE)
+            self._weights = _WEIGHTS.get(STATE_DICT if self._overwritten else up.detail, Weights.NONE)
             runner.map(prepared.shape)
             self._labels += [] if runner.fetches else [OUTPUTS_COPIED]
         with self._stage(Stage.CORRECT), self._lock.shared():
             self._checks = Checks(prepared, runner, self._options, self._own_clock)
-            self._checks.before_timing(self._request.effort)
+            self._checks.before_timing(self._request.effort, _MORE_CALLS if self._again else 0)
             self._held_bytes = max(0, self._held(runner) - held_before)
             runner.seal()
             release_memory(self._device)
@@ -272,6 +275,8 @@ class CandidateEvaluation:
             self._labels.append(DEVICE_MEMORY)
         self._status, self._reason = status, reason
         self._log = self._runner.child.log() if self._runner else ""
+        sealed = bool(self._runner and self._runner.sealed)
+        self.compiled_late = sealed and not self._again and "not permitted" in reason + self._log
 
     def verdict(self) -> Evaluation:
         """The verdict as far as the evaluation knows it."""

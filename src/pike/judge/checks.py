@@ -68,10 +68,10 @@ class Checks:
         self.first_call_seconds: float | None = None
         self.call_seconds = 0.0
 
-    def before_timing(self, effort: Effort) -> None:
-        """Try secret inputs; for finalists also other distributions and shapes."""
+    def before_timing(self, effort: Effort, more: int = 0) -> None:
+        """Try secret inputs, and so many `more`; for finalists also other distributions and shapes."""
         final = effort is Effort.FINAL
-        left = self._options.correctness_seeds + (_FINAL_SEEDS if final else 0)
+        left = more + self._options.correctness_seeds + (_FINAL_SEEDS if final else 0)
         while left > 0 or self._tried < 2:  # the first call is timed alone; two outputs are alive after it
             left -= self._try_drawn(pair=self._tried == 1 and self._prepared.shape.slots > 1)
         self._settle()

@@ -100,9 +100,8 @@ def machine_name(device: torch.device) -> str:
 
 def number(device: torch.device) -> int:
     """The number of a GPU on this machine, where CUDA_VISIBLE_DEVICES tells: it renumbers torch's."""
-    index = device.index or 0
-    name = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[index:][:1]
-    return int(name[0]) if name and name[0].isdigit() else index
+    index, names = device.index or 0, os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    return int(names[index]) if names[index:] and names[index].isdigit() else index
 
 
 def release_memory(device: torch.device) -> None:

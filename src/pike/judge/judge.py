@@ -72,9 +72,9 @@ class Judge:
             UserError: the task or an option cannot be used, or a file of the task has changed.
         """
         with self._tools(request) as tools:
-            found = self._tried(request, tools, on_stage)
+            found = self._tried(request, tools, on_stage, False)
             if self._warm.remembered and _may_have_stumbled(request, found):
-                found = self._tried(request, tools, on_stage)
+                found = self._tried(request, tools, on_stage, False)
             if DEVICE_MEMORY in found.labels:
                 self.release()
             return self._signed(found, request, tools)
@@ -140,8 +140,8 @@ class Judge:
             torch_version=torch.__version__,
         )
 
-    def _tried(self, request: EvaluationRequest, tools: JudgeTools, on_stage: OnStage) -> Evaluation:
-        evaluation, shape = CandidateEvaluation(request, tools, on_stage), None
+    def _tried(self, request: EvaluationRequest, tools: JudgeTools, on_stage: OnStage, again: bool) -> Evaluation:
+        evaluation, shape = CandidateEvaluation(request, tools, on_stage, again), None
         try:
             with _refusing(evaluation):
                 evaluation.parse()
@@ -150,8 +150,8 @@ class Judge:
                 evaluation.judge(prepared)
         finally:
             evaluation.close()
-        if self._outgrew(shape, evaluation, tools):
-            return self._tried(request, tools, on_stage)
+        if self._outgrew(shape, evaluation, tools) or evaluation.compiled_late:
+            return self._tried(request, tools, on_stage, again or evaluation.compiled_late)
         return self._settled([evaluation], tools)[0]
 
     def _outgrew(self, shape: Shape | None, evaluation: CandidateEvaluation, tools: JudgeTools) -> bool:
@@ -163,13 +163,13 @@ class Judge:
         return self._prepared.shape != shape
 
     def _together(
-        self, requests: Sequence[EvaluationRequest], tools: JudgeTools, on_stage: OnStage
+        self, requests: Sequence[EvaluationRequest], tools: JudgeTools, on_stage: OnStage, again: bool = False
     ) -> list[Evaluation]:
         """The verdicts in company, on as many as there is room for outputs to keep.
 
         A call that fails while all are timed refuses all of them.
         """
-        group, shape = [CandidateEvaluation(request, tools, on_stage) for request in requests], None
+        group, shape = [CandidateEvaluation(request, tools, on_stage, again) for request in requests], None
         admitted: list[CandidateEvaluation] = []
         try:
             with _refusing(*group):
@@ -192,8 +192,8 @@ class Judge:
         finally:
             for one in group:
                 one.close()
-        if any(self._outgrew(shape, one, tools) for one in group):
-            return self._together(requests, tools, on_stage)
+        if any(one.compiled_late or self._outgrew(shape, one, tools) for one in group):
+            return self._together(requests, tools, on_stage, again or any(one.compiled_late for one in group))
         return self._settled(group, tools)
 
     def _settled(self, group: Sequence[CandidateEvaluation], tools: JudgeTools) -> list[Evaluation]:

@@ -91,7 +91,7 @@ class Runner:
         self.allowance = allowance
         self.call_seconds = math.inf
         self._transfer: Transfer | None = None
-        self._sealed = False
+        self.sealed = False
         self._pid = 0
 
     @property
@@ -227,7 +227,7 @@ class Runner:
         Raises:
             Refused: the kernel reports a thread that the filter does not hold.
         """
-        if self._sealed or not filters.work():
+        if self.sealed or not filters.work():
             return
         self.child.end_helpers()
         self.order(Command.SEAL, None, Status.SANDBOX_VIOLATION)
@@ -235,7 +235,7 @@ class Runner:
         self.child.end_helpers()
         if problem := self.child.unsealed():
             raise Refused(Status.SANDBOX_VIOLATION, problem)
-        self._sealed = True
+        self.sealed = True
 
     def close(self) -> None:
         """Kill the child and give the shared memory back."""
