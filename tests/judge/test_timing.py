@@ -359,5 +359,6 @@ def test_candidates_and_the_reference_share_each_round_of_a_session():
     assert twice.speedup == pytest.approx(2.0, rel=0.1)
     assert thrice.speedup == pytest.approx(3.0, rel=0.1)
     assert twice.reference_ms == thrice.reference_ms > 3.3, "one measurement of the reference, and it drifted"
-    assert all(len(kept) >= PLAN.verified_calls for kept in watch.kept)
+    # The last and the fastest may be among those that chance kept.
+    assert all(len(kept) >= PLAN.verified_calls - 1 for kept in watch.kept)
     assert {kept.seed for kept in watch.kept[0]}.isdisjoint(kept.seed for kept in watch.kept[1])
