@@ -9,10 +9,13 @@ Usage: python tools/keep_lint.py SUITE...
 
 from __future__ import annotations
 
+import json
 import sys
 
 from pike import tasks
+from pike.core.codec import encode
 from pike.tasks import lint_verdicts
+from pike.tasks.lint_verdicts import shipped
 
 
 def main(suites: list[str]) -> None:
@@ -24,7 +27,8 @@ def main(suites: list[str]) -> None:
             for key, precision in zip(lint_verdicts.keys_of(task), lint_verdicts.PRECISIONS, strict=True):
                 if (verdict := lint_verdicts.known(task, precision)) is not None:
                     found[key] = verdict
-        path = lint_verdicts.write_shipped(suite, found)
+        path = shipped.FOLDER / suite / lint_verdicts.SHIPPED
+        path.write_text(json.dumps({key: encode(verdict) for key, verdict in found.items()}, indent=1) + "\n")
         linted = {verdict.task for verdict in found.values()}
         print(f"{path}: {len(linted)} of {len(members)} tasks, {len(found)} verdicts")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pages.cold import COLD, NO_SEARCHES, ColdSearches
@@ -20,6 +20,7 @@ from pike.core.comparison.contender import ContenderKind
 from pike.core.comparison.results import Result
 from pike.core.verdict.evaluation import FASTER_MARGIN, Evaluation
 from pike.reporting.results import Column, ResultsTable, certainly_slower, stem_of
+from pike.reporting.standings import clamped_geomean
 
 PEER = "compile:max-autotune"
 """The baseline that stands beside recipes in every table of tasks."""
@@ -88,7 +89,17 @@ def over_published(found: ResultsTable, column: Column, times: PublishedTimes | 
     without those."""
     if times is None or not times.is_of(found.device):
         return figures.NOTHING
-    return figures.times(found.clamped_over(column.contender.name, lambda task: times.eager_ms(stem_of(task))))
+    return figures.times(clamped_over(found, column.contender.name, lambda task: times.eager_ms(stem_of(task))))
+
+
+def clamped_over(found: ResultsTable, contender: str, eager_ms: Callable[[str], float | None]) -> float:
+    """A contender's clamped geomean against other times of eager; 1 for a task without one."""
+    speedups = []
+    for task in found.tasks:
+        result, eager = found.cells.get((task, contender)), eager_ms(task)
+        timed = result.evaluation.timing if result and result.evaluation and not result.original else None
+        speedups.append(eager / timed.candidate_ms if timed and eager is not None else None)
+    return clamped_geomean(speedups)
 
 
 def lead(leads: Sequence[float]) -> str:

@@ -16,7 +16,7 @@ from pages.chart import bars_of, chart
 from pages.cold import read_cold
 from pages.index_page import index_page, published_page
 from pages.published import PublishedFigures, read_published
-from pages.suite_page import Context, page_name, suite_page
+from pages.suite_page import Context, clamped_over, page_name, suite_page
 
 from pike.baselines.catalogue import BASELINES
 from pike.core.comparison.contender import Contender, ContenderKind
@@ -236,10 +236,10 @@ def test_recipes_stand_against_the_published_eager_of_the_same_kind_of_gpu_only(
     published = read_published(folder_of_published(tmp_path), ("level3-pike",))
     assert "Against the published times of eager, recipes reach 1.59×." in page_of(RESULTS, published)
     (table,) = tables(RESULTS)
-    assert table.clamped_over("recipes", {"level3-pike/10_ResNet101": 24.0}.get) == pytest.approx(16.0 ** (1 / 3))
+    assert clamped_over(table, "recipes", {"level3-pike/10_ResNet101": 24.0}.get) == pytest.approx(16.0 ** (1 / 3))
     kept = result("10_ResNet101", RECIPES, valid(0.9), original=True)
     (table,) = tables([kept, *RESULTS[1:]])
-    assert table.clamped_over("recipes", lambda _: 24.0) == pytest.approx((24.0 / 12.0) ** (1 / 3)), "no gain"
+    assert clamped_over(table, "recipes", lambda _: 24.0) == pytest.approx((24.0 / 12.0) ** (1 / 3)), "no gain"
     h200 = replace(PLACE, device=replace(H100, name="NVIDIA H200"))
     elsewhere = [replace(one, provenance=h200) for one in RESULTS]
     assert "published times of eager" not in page_of(elsewhere, published)

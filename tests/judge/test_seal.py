@@ -57,3 +57,13 @@ def test_what_compiles_in_a_timed_call_is_tried_once_more_after_more_calls(verdi
     late = f"self.calls = getattr(self, 'calls', 0) + 1; __import__('subprocess').run('true') if self.calls == {call} else 0"
     found = verdict(rewrite(late))
     assert (found.status, COMPILED_LATE in found.labels) == (status, True), found.reason
+
+
+def test_words_alone_bring_no_second_try(verdict, rewrite) -> None:
+    """Neither a refusal for another reason nor CUDA's words about a stream is a compiler that came too late."""
+    spoiled = "self.calls = getattr(self, 'calls', 0) + 1; print('Operation not permitted'); y = y + (self.calls > 9)"
+    found = verdict(rewrite(spoiled))
+    assert (found.status, COMPILED_LATE in found.labels) == (Status.WRONG_OUTPUT, False)
+    late = "self.calls = getattr(self, 'calls', 0) + 1\n        if self.calls == 9: raise RuntimeError('operation not permitted')"
+    found = verdict(rewrite(late))
+    assert (found.status, COMPILED_LATE in found.labels) == (Status.RUNTIME_ERROR, False)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
+from pike.core.codec import encode
 from pike.core.task import Task, TaskKind
 from pike.core.verdict.evaluation import Precision
 from pike.core.verdict.lint import LintReport, TrivialAnswer
@@ -71,7 +73,8 @@ def test_a_shipped_suite_brings_its_verdicts(tmp_path, monkeypatch):
     monkeypatch.setattr(lint_verdicts.shipped, "FOLDER", tmp_path)
     (tmp_path / "mine").mkdir()
     found = verdict(REFUSED)
-    lint_verdicts.write_shipped("mine", {lint_verdicts.keys_of(TASK)[0]: found})
+    lint_verdicts.forget_shipped()
+    (tmp_path / "mine" / lint_verdicts.SHIPPED).write_text(json.dumps({lint_verdicts.keys_of(TASK)[0]: encode(found)}))
     assert lint_verdicts.known(TASK) == found
     lint_verdicts.keep(TASK, verdict(PASSES))
     assert not lint_verdicts.known(TASK).sound

@@ -63,8 +63,7 @@ _WEIGHTS = {STATE_DICT: Weights.STATE_DICT, FROM_REFERENCE: Weights.FROM_REFEREN
 OUTPUTS_COPIED = "outputs-copied"
 """Label of a candidate that copied its outputs inside the clock, as its memory cannot be read."""
 COMPILED_LATE = "compiled-late"
-"""Label of a candidate that still compiled in a timed call, and of those timed with it: they were
-judged anew after more calls."""
+"""Label of a candidate that still compiled in a timed call, and was judged anew after more calls."""
 _MORE_CALLS = 16
 """So many more secret inputs are tried before the second timing of such a candidate."""
 AUDITED = "audited"
@@ -156,12 +155,20 @@ class CandidateEvaluation:
         self._labels += [TESTS_NOTHING] if prepared.tests_nothing else []
         self._labels += [] if order.class_name == CLASS_NAME else [OWN_NAME]
         try:
-            self._admit(prepared, order)
+            return self._admit(prepared, order)
         except Refused as refused:
             if refused.status is not Status.WRONG_OUTPUT or not self._overwritten:
                 raise
-            self.close()
+            first, checks = (
+                Refused(refused.status, refused.reason),
+                self._checks,
+            )  # without its frames and their tensors
+        self.close()
+        try:
             self._admit(prepared, replace(order, state_path=""))
+        except Refused:
+            self._checks, self._weights = checks, Weights.STATE_DICT
+            raise first from None
 
     def _admit(self, prepared: PreparedTask, order: LoadOrder) -> None:
         runner = self._start(prepared)
@@ -275,8 +282,8 @@ class CandidateEvaluation:
             self._labels.append(DEVICE_MEMORY)
         self._status, self._reason = status, reason
         self._log = self._runner.child.log() if self._runner else ""
-        sealed = bool(self._runner and self._runner.sealed)
-        self.compiled_late = sealed and not self._again and "not permitted" in reason + self._log
+        late = status is Status.RUNTIME_ERROR and "Operation not permitted" in reason
+        self.compiled_late = late and not self._again and self._runner is not None and self._runner.sealed
 
     def verdict(self) -> Evaluation:
         """The verdict as far as the evaluation knows it."""

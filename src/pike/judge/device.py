@@ -101,7 +101,7 @@ def machine_name(device: torch.device) -> str:
 def number(device: torch.device) -> int:
     """The number of a GPU on this machine, where CUDA_VISIBLE_DEVICES tells: it renumbers torch's."""
     index, names = device.index or 0, os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-    return int(names[index]) if names[index:] and names[index].isdigit() else index
+    return int(names[index]) if names[index:] and names[index].strip().isdigit() else index
 
 
 def release_memory(device: torch.device) -> None:

@@ -163,13 +163,13 @@ class Judge:
         return self._prepared.shape != shape
 
     def _together(
-        self, requests: Sequence[EvaluationRequest], tools: JudgeTools, on_stage: OnStage, again: bool = False
+        self, requests: Sequence[EvaluationRequest], tools: JudgeTools, on_stage: OnStage
     ) -> list[Evaluation]:
         """The verdicts in company, on as many as there is room for outputs to keep.
 
         A call that fails while all are timed refuses all of them.
         """
-        group, shape = [CandidateEvaluation(request, tools, on_stage, again) for request in requests], None
+        group, shape = [CandidateEvaluation(request, tools, on_stage) for request in requests], None
         admitted: list[CandidateEvaluation] = []
         try:
             with _refusing(*group):
@@ -192,8 +192,8 @@ class Judge:
         finally:
             for one in group:
                 one.close()
-        if any(one.compiled_late or self._outgrew(shape, one, tools) for one in group):
-            return self._together(requests, tools, on_stage, again or any(one.compiled_late for one in group))
+        if any(self._outgrew(shape, one, tools) for one in group):
+            return self._together(requests, tools, on_stage)
         return self._settled(group, tools)
 
     def _settled(self, group: Sequence[CandidateEvaluation], tools: JudgeTools) -> list[Evaluation]:

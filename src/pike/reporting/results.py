@@ -4,7 +4,7 @@ Knows arithmetic over results. Does not know files (`store`) nor how a table loo
 """
 
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from pike.core.comparison.contender import Contender, ContenderKind
@@ -124,15 +124,6 @@ class ResultsTable:
             )
             found += [min(ratios)] if (ratios := [ratio for ratio in others if ratio is not None]) else []
         return found
-
-    def clamped_over(self, contender: str, eager_ms: Callable[[str], float | None]) -> float:
-        """A contender's clamped geomean against other times of eager; 1 for a task without one."""
-        speedups = []
-        for task in self.tasks:
-            result, eager = self.cells.get((task, contender)), eager_ms(task)
-            timed = result.evaluation.timing if result and result.evaluation and not result.original else None
-            speedups.append(eager / timed.candidate_ms if timed and eager is not None else None)
-        return clamped_geomean(speedups)
 
 
 def tables(

@@ -89,14 +89,6 @@ def keep(task: Task, verdict: LintVerdict) -> None:
         raise StoreError(f"The result of the lint cannot be kept in {path.parent}: {error}") from error
 
 
-def write_shipped(suite: str, found: Mapping[str, LintVerdict]) -> Path:
-    """Write the verdicts of a shipped suite, by the keys of `keys_of`."""
-    path = shipped.FOLDER / suite / SHIPPED
-    path.write_text(json.dumps({key: encode(verdict) for key, verdict in found.items()}, indent=1) + "\n")
-    forget_shipped()
-    return path
-
-
 def forget_shipped() -> None:
     """Read the verdicts of shipped suites anew."""
     _shipped.cache_clear()

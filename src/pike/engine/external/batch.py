@@ -62,7 +62,7 @@ async def ask_runs(folder: Path, wiring: Wiring | None = None) -> dict[str, tupl
     Raises:
         UserError: `folder` holds no run that can be asked.
     """
-    asked = {}
+    asked, refused = {}, UserError(f"No prompt waits for an answer in {folder}: continue with pike resume {folder}")
     for name, run in runs_of(folder).items():
         state = read_state(run)
         # A single run that cannot be asked says itself why.
@@ -70,12 +70,12 @@ async def ask_runs(folder: Path, wiring: Wiring | None = None) -> dict[str, tupl
             try:
                 asked[name] = await external_run.ask_all(run, wiring)
             except UserError as error:
-                if not name:
-                    raise
-                _LOG.warning("%s has no prompt: %s", name, error)
+                refused = error
+                if name:
+                    _LOG.warning("%s has no prompt: %s", name, error)
     asked = {name: several for name, several in asked.items() if several}
     if not asked:
-        raise UserError(f"No prompt waits for an answer in {folder}: continue with pike resume {folder}")
+        raise refused
     return asked
 
 

@@ -119,9 +119,16 @@ class Stub:
             return FROM_REFERENCE
         if order.payload_path:
             raise TypeError(f"{order.class_name} must define the classmethod from_reference(cls, model)")
-        with SkipInit() if order.skip_init else nullcontext():
-            model = kind(*(_unpickle(order.init_path) if order.init_path else ()))
+
+        def drawn() -> Any:
+            torch.manual_seed(order.seed)
+            with SkipInit() if order.skip_init else nullcontext():
+                return kind(*(_unpickle(order.init_path) if order.init_path else ()))
+
+        model = drawn()
         how = _load_state(model, order.state_path, not order.skip_init)
+        if how == SEEDED and order.state_path:
+            model = drawn()  # torch loads what fits before it refuses the rest
         self.model = _prepare(model, self.device)
         return how
 
@@ -263,18 +270,19 @@ def _load_state(model: Any, state_path: str, drawn: bool) -> int:
     if not state and not model.state_dict():
         return STATE_DICT
     own = model.state_dict()
-    both = [name for name in own.keys() & state.keys() if isinstance(own[name], torch.Tensor)]
-    fits = len(both) == len(own) == len(state) and all(own[name].shape == state[name].shape for name in both)
-    other = drawn and any(not torch.equal(own[name].cpu(), state[name].cpu()) for name in both)
-    before = {} if fits else {name: own[name].clone() for name in both}
+    other = drawn and any(_differ(own[name], state[name]) for name in own.keys() & state.keys())
     try:
         model.load_state_dict(state, strict=True)
     except (RuntimeError, KeyError) as error:
-        for name, value in before.items():  # what fits was loaded nevertheless
-            own[name].copy_(value)
         sys.stderr.write(f"weights: load_state_dict refused, so the same random seed has to do: {error}\n")
         return SEEDED
     return OVERWRITTEN if other else STATE_DICT
+
+
+def _differ(own: Any, theirs: torch.Tensor) -> bool:
+    with suppress(RuntimeError, ValueError, TypeError, AttributeError):  # without values yet, or not to be compared
+        return not torch.equal(own.cpu(), theirs.cpu())
+    return True
 
 
 def _state(path: str) -> dict[str, torch.Tensor]:

@@ -124,7 +124,7 @@ def share(threads: int, place: int = 0, topology: Path = _TOPOLOGY) -> CoreShare
     if not threads or threads >= len(mine):
         return None
     ordered = sorted(mine, key=lambda cpu: (_place_in_core(topology, cpu), cpu))
-    first = place * threads if (place + 1) * threads <= len(ordered) else 0
+    first = place % (len(ordered) // threads) * threads
     sides = frozenset(ordered[first : first + threads])
     others = frozenset(mine) - sides
     return CoreShare(sides, others if len(others) > 1 else frozenset(mine))
