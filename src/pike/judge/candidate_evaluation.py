@@ -159,10 +159,8 @@ class CandidateEvaluation:
         except Refused as refused:
             if refused.status is not Status.WRONG_OUTPUT or not self._overwritten:
                 raise
-            first, checks = (
-                Refused(refused.status, refused.reason),
-                self._checks,
-            )  # without its frames and their tensors
+            first = Refused(refused.status, refused.reason)  # without its frames, which hold tensors
+            checks = self._checks
         self.close()
         try:
             self._admit(prepared, replace(order, state_path=""))

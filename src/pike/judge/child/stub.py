@@ -127,8 +127,9 @@ class Stub:
 
         model = drawn()
         how = _load_state(model, order.state_path, not order.skip_init)
-        if how == SEEDED and order.state_path:
-            model = drawn()  # torch loads what fits before it refuses the rest
+        if how == SEEDED and order.state_path:  # torch loads what fits before it refuses the rest
+            del model
+            model = drawn()
         self.model = _prepare(model, self.device)
         return how
 
