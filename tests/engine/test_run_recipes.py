@@ -10,15 +10,16 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from engine_material import IDEAS, TASK, RuledJudge, coa, config, events, wiring, write_script
+from engine_material import IDEAS, TASK, RuledJudge, answer, coa, config, events, wiring, write_script
 
 from pike import engine, reporting
 from pike.core.agent import Context, Proposal
+from pike.core.errors import UserError
 from pike.core.events import Admitted, Asked, Proposed, Told
 from pike.core.step import Role
 from pike.core.verdict.evaluation import Effort, EvaluateOptions, Evaluation, EvaluationRequest
 from pike.engine.executors import OnStage
-from pike.engine.external import batch
+from pike.engine.external import batch, elsewhere
 from pike.reporting import summarise
 
 SOURCE = """
@@ -203,6 +204,26 @@ async def test_prompts_are_asked_from_the_seeds_that_are_there_without_a_judge(t
     parts = wiring(load=originals.load, executor=RuledJudge(crash))
     questions = await batch.ask_runs(tmp_path / "run", parts)
     assert questions[""] and admitted(tmp_path / "run") == kept
+
+
+async def test_a_run_whose_recipes_wait_keeps_no_candidate_of_another_back(tmp_path: Path) -> None:
+    from pike.engine.output import originals
+
+    early, ready, answers = tmp_path / "early", tmp_path / "ready", tmp_path / "answers"
+    setup = config("by-hand", queries=2, concurrency=1, models={"seed_recipes": True})
+    parts = wiring(load=originals.load, executor=RuledJudge(crash))
+    with pytest.raises(Crash):
+        await engine.start(replace(TASK, source=SOURCE), setup, early, parts)
+    with pytest.raises(UserError, match="has not judged its recipes yet"):
+        await elsewhere.pack_runs({"early": early}, tmp_path / "none.bundle", wiring(executor=None))
+    await engine.start(TASK, config("by-hand", 1, 1, strategy="best-of-n"), ready, wiring())
+    await batch.ask_runs(ready, wiring())
+    answers.mkdir()
+    (answers / "step-0.md").write_text(answer("valid 4ms", "x"))
+    await batch.bundle_runs(ready, answers, tmp_path / "one.bundle", wiring(executor=None))
+    both = {"early": early, "ready": ready}
+    packed = await elsewhere.pack_runs(both, tmp_path / "two.bundle", wiring(executor=None))
+    assert packed.candidates == {"ready": 1} and admitted(early) == []
 
 
 async def test_compositions_share_compilers_caches_and_what_a_model_wrote_does_not(run, tmp_path: Path) -> None:
