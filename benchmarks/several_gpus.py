@@ -171,12 +171,11 @@ def told(evaluation: Evaluation) -> dict[str, Any]:
     timing = evaluation.timing
     times = {"reference_ms": timing.reference_ms, "candidate_ms": timing.candidate_ms} if timing else {}
     known = {"status": evaluation.status.value, "reason": evaluation.reason[:200], "gpu": evaluation.device}
-    return (
-        known
-        | {"labels": list(evaluation.labels)}
-        | times
-        | {"stages": [[name, round(value, 2)] for name, value in evaluation.seconds]}
-    )
+    more = {
+        "labels": list(evaluation.labels),
+        "stages": [[name, round(value, 2)] for name, value in evaluation.seconds],
+    }
+    return known | times | more
 
 
 async def kill_one(seconds: float, stream: Stream, executor: str) -> str:
