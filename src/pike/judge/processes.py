@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_PARENT, _THREADS, _STARTED = 1, 17, 19
+_PARENT, _FLAGS, _THREADS, _STARTED = 1, 6, 17, 19
+_EXITING = 4
+"""The kernel's flag of a thread that is on its way out (PF_EXITING)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +128,19 @@ def unnamed_files(pid: int) -> dict[tuple[int, int], tuple[bool, int]]:
 
 def held(pid: int, task: int | None = None) -> HeldThread:
     """How one thread of a process is held, by default its first."""
-    try:
-        text = Path(f"/proc/{pid}/task/{pid if task is None else task}/status").read_text()
-    except OSError:
+    fields = _status(pid, pid if task is None else task)
+    if not fields:
         return HeldThread(False, -1, ())
-    fields = dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
     filters = int(fields.get("Seccomp_filters", 1 if fields.get("Seccomp") == "2" else 0))
     numbers = tuple(int(number) for number in fields.get("NSpid", str(pid)).split())
     return HeldThread(fields["State"][0] not in "ZX", filters if "Seccomp" in fields else -1, numbers)
+
+
+def ends(pid: int, task: int) -> bool:
+    """Whether a thread runs nothing of its own again: it exits, SIGKILL waits for it, or it is gone."""
+    fields, flags = _status(pid, task), int(_stat(f"{pid}/task/{task}", _FLAGS))
+    killed = int(fields.get("SigPnd", "0"), 16) >> (signal.SIGKILL - 1) & 1
+    return not fields or bool(flags & _EXITING or killed) or fields["State"][0] in "ZX"
 
 
 def first_beside(pid: int) -> int:
@@ -168,7 +175,14 @@ def _listed_children(pid: int) -> set[int]:
     return found
 
 
-def _stat(pid: int, field: int) -> str:
+def _status(pid: int, task: int) -> dict[str, str]:
+    with contextlib.suppress(OSError):
+        text = Path(f"/proc/{pid}/task/{task}/status").read_text()
+        return dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
+    return {}
+
+
+def _stat(pid: int | str, field: int) -> str:
     """A field of a process's `stat`, counted after its name; "0" if it is gone."""
     with contextlib.suppress(OSError, IndexError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[field]

@@ -49,8 +49,9 @@ _COMPILERS = ("torch.export", "torch._dynamo", "torch._inductor.compile_fx")
 def preload(for_cpu: bool = False) -> None:
     """Import PyTorch's compilers; later imports of them cost nothing.
 
-    For a CPU, also find out its vector instructions, for which Inductor compiles six programs. Where
-    no candidate can write to it, compile the header too that Inductor includes in every kernel.
+    For a CPU, also find out its vector instructions. Inductor compiles a program for each set of them
+    that the CPU names; where the compiler knows the widest, the others are not tried. Where no candidate
+    can write to it, compile the header too that Inductor includes in every kernel.
     """
     for name in _COMPILERS:
         with suppress(Exception):  # a candidate that needs it will fail with a better message
@@ -58,7 +59,11 @@ def preload(for_cpu: bool = False) -> None:
     if for_cpu:
         with suppress(Exception), tempfile.TemporaryDirectory() as folder:
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
-            importlib.import_module("torch._inductor.cpu_vec_isa").valid_vec_isa_list()
+            vectors, settings = map(importlib.import_module, ("torch._inductor.cpu_vec_isa", "torch._inductor.config"))
+            flags = set(vectors.x86_isa_checker())
+            widest = next((one for one in vectors.supported_vec_isa_list if flags.issuperset(str(one).split())), None)
+            with settings.patch({"cpp.vec_isa_ok": bool(widest) or None}):
+                vectors.valid_vec_isa_list()
             if confines():
                 importlib.import_module("torch._inductor.codecache").CppPythonBindingsCodeCache.load_async("")
 
