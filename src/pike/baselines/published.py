@@ -54,7 +54,7 @@ class PublishedFolder:
         stem = task.id.rpartition("/")[2].partition(":")[0]
         for pattern in _patterns(stem):
             matching = [path for path in sorted(self.folder.iterdir()) if _is_called(path, pattern)]
-            found = [file for path in matching for file in _files(path)]
+            found = [file for path in matching for file in (sorted(path.rglob("*.py")) if path.is_dir() else [path])]
             if len(found) == 1:
                 return found[0], ""
             if matching:
@@ -72,7 +72,3 @@ def _patterns(stem: str) -> list[str]:
 def _is_called(path: Path, pattern: str) -> bool:
     name = path.name if path.is_dir() else path.stem
     return (path.is_dir() or path.suffix == ".py") and re.fullmatch(pattern, name, re.IGNORECASE) is not None
-
-
-def _files(path: Path) -> list[Path]:
-    return sorted(path.rglob("*.py")) if path.is_dir() else [path]

@@ -43,8 +43,6 @@ from pike.judge.child.orders import (
 from pike.judge.child.profiling import Recorder
 from pike.judge.child.skip_init import SkipInit
 
-_COMPILERS = ("torch.export", "torch._dynamo", "torch._inductor.compile_fx")
-
 
 def preload(for_cpu: bool = False) -> None:
     """Import PyTorch's compilers; later imports of them cost nothing.
@@ -53,7 +51,7 @@ def preload(for_cpu: bool = False) -> None:
     that the CPU names; where the compiler knows the widest, the others are not tried. Where no candidate
     can write to it, compile the header too that Inductor includes in every kernel.
     """
-    for name in _COMPILERS:
+    for name in ("torch.export", "torch._dynamo", "torch._inductor.compile_fx"):
         with suppress(Exception):  # a candidate that needs it will fail with a better message
             importlib.import_module(name)
     if for_cpu:

@@ -224,7 +224,7 @@ class Child:
 
     def unsealed(self) -> str:
         """Why the tree of a sealed child could still start processes, empty if it cannot."""
-        return filters.missing(self._around, self.pids) or filters.grows(self.pids)
+        return filters.missing(self._around, self.pids()) or filters.grows(self.pids)
 
     @property
     def _around(self) -> filters.Around:

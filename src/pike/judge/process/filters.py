@@ -19,7 +19,7 @@ from pike.judge.process import cgroup
 from pike.judge.sandbox import Claim, SandboxLevel
 
 _GONE_SECONDS = 10.0
-_ENDING_SECONDS, _GROWING_SECONDS = 1.0, 0.02
+_GROWING_SECONDS = 0.02
 
 
 @functools.cache
@@ -106,17 +106,22 @@ def end_helpers(around: Around, pids: Callable[[], set[int]]) -> None:
         time.sleep(0.002)
 
 
-def missing(around: Around, pids: Callable[[], set[int]]) -> str:
+def missing(around: Around, pids: set[int]) -> str:
     """The first thread of a sealed child's tree without a filter, in words; empty if there is none.
 
     From Linux 6.11 on, an ending thread gives its filters back before it is seen to be dead, and on a
-    busy machine that takes seconds. It is not counted. What may end by itself is looked at again for a
-    moment; a thread that goes on running without filters is still found.
+    busy machine that takes seconds. It runs nothing of its own again, so it is not counted.
     """
-    deadline = time.monotonic() + _ENDING_SECONDS
-    while (problem := _lacking(around, pids())) and time.monotonic() < deadline:
-        time.sleep(0.002)
-    return problem
+    ours = max(processes.held(os.getpid()).filters, 0)
+    for pid in pids:
+        own = around.is_levels_own(pid, processes.held(pid))
+        for task in processes.tasks_of(pid):
+            how = processes.held(pid, task)
+            if not how.alive or how.filters < 0 or (own and pid == around.root):
+                continue
+            if how.filters < ours + (int(around.filtered) if own else 2) and not processes.ends(pid, task):
+                return f"a thread of process {how.numbers[-1]} runs without the system call filter"
+    return ""
 
 
 def grows(pids: Callable[[], set[int]]) -> str:
@@ -129,19 +134,6 @@ def grows(pids: Callable[[], set[int]]) -> str:
     time.sleep(_GROWING_SECONDS)
     new = pids() - before
     return f"process {min(new)} was started by a helper that could not be ended" if new else ""
-
-
-def _lacking(around: Around, pids: set[int]) -> str:
-    ours = max(processes.held(os.getpid()).filters, 0)
-    for pid in pids:
-        own = around.is_levels_own(pid, processes.held(pid))
-        for task in processes.tasks_of(pid):
-            how = processes.held(pid, task)
-            if not how.alive or how.filters < 0 or (own and pid == around.root):
-                continue
-            if how.filters < ours + (int(around.filtered) if own else 2) and not processes.ends(pid, task):
-                return f"a thread of process {how.numbers[-1]} runs without the system call filter"
-    return ""
 
 
 def speaker(around: Around, pids: set[int]) -> int:

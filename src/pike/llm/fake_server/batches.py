@@ -152,7 +152,8 @@ class FakeBatches:
         if ":batchGenerateContent" in path:
             model = path.rpartition("/")[2].partition(":")[0]
             given = body["batch"]["inputConfig"]
-            lines = [self._google_result(headers, model, line) for line in _lines(self._files[_file_of(given)])]
+            file = str(given.get("fileName") or given.get("file_name")).removeprefix("files/")
+            lines = [self._google_result(headers, model, line) for line in _lines(self._files[file])]
             name = self._keep(f"batches/b{self.jobs}", _Job(Dialect.GOOGLE, len(lines), lines))
             self._files[f"out{self.jobs - 1}"] = _jsonl(lines).encode()
             return FakePage(json.dumps(_google_job(name, self._jobs[name], False)))
@@ -211,10 +212,6 @@ def _google_job(name: str, _: _Job, ended: bool) -> dict[str, Any]:
     if ended:
         metadata["output"] = {"responsesFile": f"files/out{name.removeprefix('batches/b')}"}
     return {"name": name, "metadata": metadata, "done": ended}
-
-
-def _file_of(config: Mapping[str, Any]) -> str:
-    return str(config.get("fileName") or config.get("file_name")).removeprefix("files/")
 
 
 def _lines(content: bytes) -> list[dict[str, Any]]:

@@ -10,13 +10,12 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from pike.core.codec import decode, encode
 from pike.core.errors import StoreError, UserError
 from pike.core.settings.merging import nearest
-from pike.core.task import Task, TaskFile
+from pike.core.task import TaskFile
 from pike.tasks import variants
 from pike.tasks.loaders import folder, huggingface, kernelbench, own_files, shipped
 from pike.tasks.suite import Suite, SuiteEntry
@@ -176,11 +175,7 @@ def _files(entry: SuiteEntry) -> tuple[TaskFile, ...]:
 
 def _renamed(suite: str, entry: SuiteEntry) -> SuiteEntry:
     name = f"{suite}/{entry.id}"
-    return replace(entry, name=name, address=name, read=partial(_read, entry, name))
-
-
-def _read(entry: SuiteEntry, name: str) -> Task:
-    return replace(entry.read(), id=name)
+    return replace(entry, name=name, address=name, read=lambda: replace(entry.read(), id=name))
 
 
 def _write(suites: Iterable[RegisteredSuite]) -> None:

@@ -121,7 +121,8 @@ class CudaCipher:
     def route(self, to: Sequence[torch.Tensor]) -> list[_Launch]:
         """What `commit` takes to send outputs to these contiguous tensors."""
         page = self._page + COMMITMENT_OFFSET
-        return [_Launch(to[begin : begin + _MOST_SEGMENTS], self._address, page) for begin in _begins(to)]
+        begins = range(0, len(to), _MOST_SEGMENTS) or (0,)
+        return [_Launch(to[begin : begin + _MOST_SEGMENTS], self._address, page) for begin in begins]
 
     def commit(self, leaves: Sequence[torch.Tensor], route: list[_Launch], ticket: int, first: bool) -> None:
         """Copy outputs along a route and digest them.
@@ -144,10 +145,6 @@ class CudaCipher:
         code = driver().cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, None)
         if code:
             raise CudaDriverError("cuLaunchKernel", code)
-
-
-def _begins(to: Sequence[torch.Tensor]) -> Sequence[int]:
-    return range(0, len(to), _MOST_SEGMENTS) or (0,)
 
 
 def _is_plain(leaf: torch.Tensor, target: torch.Tensor) -> bool:
