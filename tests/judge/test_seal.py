@@ -51,10 +51,12 @@ def test_a_tree_that_gains_processes_is_noticed() -> None:
     assert filters.grows(lambda: {1, 2}) == ""
 
 
-@pytest.mark.parametrize(("call", "status"), [(9, Status.VALID), (40, Status.RUNTIME_ERROR)])
-def test_what_compiles_in_a_timed_call_is_tried_once_more_after_more_calls(verdict, rewrite, call, status) -> None:
+@pytest.mark.parametrize(("when", "status"), [("== 40", Status.VALID), ("% 9 == 0", Status.RUNTIME_ERROR)])
+def test_what_compiles_in_a_timed_call_is_tried_once_more_after_more_calls(verdict, rewrite, when, status) -> None:
     """The program that the candidate starts stands for a compiler; its second child sees more inputs before."""
-    late = f"self.calls = getattr(self, 'calls', 0) + 1; __import__('subprocess').run('true') if self.calls == {call} else 0"
+    late = (
+        f"self.calls = getattr(self, 'calls', 0) + 1; __import__('subprocess').run('true') if self.calls {when} else 0"
+    )
     found = verdict(rewrite(late))
     assert (found.status, COMPILED_LATE in found.labels) == (status, True), found.reason
 

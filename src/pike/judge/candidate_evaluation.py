@@ -64,8 +64,6 @@ OUTPUTS_COPIED = "outputs-copied"
 """Label of a candidate that copied its outputs inside the clock, as its memory cannot be read."""
 COMPILED_LATE = "compiled-late"
 """Label of a candidate that still compiled in a timed call, and was judged anew after more calls."""
-_MORE_CALLS = 16
-"""So many more secret inputs are tried before the second timing of such a candidate."""
 AUDITED = "audited"
 """Label of a candidate whose time was too good to be true, and plausible on a second try."""
 TESTS_NOTHING = "task-tests-nothing"
@@ -179,7 +177,7 @@ class CandidateEvaluation:
             self._labels += [] if runner.fetches else [OUTPUTS_COPIED]
         with self._stage(Stage.CORRECT), self._lock.shared():
             self._checks = Checks(prepared, runner, self._options, self._own_clock)
-            self._checks.before_timing(self._request.effort, _MORE_CALLS if self._again else 0)
+            self._checks.before_timing(self._request.effort, self._again)
             self._held_bytes = max(0, self._held(runner) - held_before)
             runner.seal()
             release_memory(self._device)

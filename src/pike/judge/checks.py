@@ -33,6 +33,10 @@ REUSES_OUTPUT = "reuses-output-buffer"
 ONLY_THESE_NUMBERS = "judged-numbers-only"
 """Label of a candidate that is wrong for other Python numbers among its inputs than the judged ones."""
 _USELESS_SHARE = 0.1
+_MORE_CALLS, _MORE_SECONDS = 512, 15.0
+"""The most calls, and the time for them, of a candidate that compiled in a timed call: a kernel may
+differ by a number that is drawn at each call. Triton, for one, has another one for each 16th number.
+Such outputs are not compared; those of timed calls are."""
 _COMPILING_SECONDS, _COMPILING_TIMES, _MOST_SETTLING = 1.0, 10.0, 6
 """A call that takes longer than this, and this many times the reference's time, counts as
 compiling. It is repeated at most so often: torch.compile gives up on a function after eight
@@ -68,13 +72,17 @@ class Checks:
         self.first_call_seconds: float | None = None
         self.call_seconds = 0.0
 
-    def before_timing(self, effort: Effort, more: int = 0) -> None:
-        """Try secret inputs, and so many `more`; for finalists also other distributions and shapes."""
+    def before_timing(self, effort: Effort, again: bool = False) -> None:
+        """Try secret inputs, many more `again`; for finalists also other distributions and shapes."""
         final = effort is Effort.FINAL
-        left = more + self._options.correctness_seeds + (_FINAL_SEEDS if final else 0)
+        left = self._options.correctness_seeds + (_FINAL_SEEDS if final else 0)
         while left > 0 or self._tried < 2:  # the first call is timed alone; two outputs are alive after it
             left -= self._try_drawn(pair=self._tried == 1 and self._prepared.shape.slots > 1)
         self._settle()
+        until = self._clock() + _MORE_SECONDS
+        for _ in range(_MORE_CALLS if again else 0):
+            if self._clock() < until:
+                self._runner.call(self._runner.stage(self._prepared.draw(secrets.randbits(63))))
         if final:
             self._try_distributions()
             self._try_numbers()

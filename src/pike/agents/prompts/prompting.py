@@ -70,16 +70,13 @@ def _reductions(context: Context) -> Iterator[Context]:
     while context.failed:
         context = replace(context, failed=context.failed[:-1])
         yield context
-    context = replace(context, original_profile=None, known=(), seed=_unprofiled(context.seed))
+    seed = context.seed and replace(context.seed, evaluation=replace(context.seed.evaluation, profile=None))
+    context = replace(context, original_profile=None, known=(), seed=seed)
     yield context
     for most in (4_000, 1_000):
         if context.failing is not None:
             evaluation = replace(context.failing.evaluation, log=context.failing.evaluation.log[-most:])
             yield replace(context, failing=replace(context.failing, evaluation=evaluation))
-
-
-def _unprofiled(solution: Solution | None) -> Solution | None:
-    return solution and replace(solution, evaluation=replace(solution.evaluation, profile=None))
 
 
 def _tokens(prompt: Prompt) -> int:

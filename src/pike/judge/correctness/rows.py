@@ -122,7 +122,7 @@ def in_pieces(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
 
     A complex number becomes two neighbours in its row.
     """
-    flat = [_real(tensor).reshape(-1) for tensor in tensors]
+    flat = [(torch.view_as_real(one.resolve_conj()) if one.is_complex() else one).reshape(-1) for one in tensors]
     length = row_length(real_shape(tensors[0]))
     step = max(PIECE_ELEMENTS // length, 1) * length
     for start in range(0, flat[0].numel(), step):
@@ -135,10 +135,6 @@ def real_shape(tensor: torch.Tensor) -> tuple[int, ...]:
     if not tensor.is_complex():
         return shape
     return (*shape[:-1], 2 * shape[-1]) if shape else (2,)
-
-
-def _real(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
 def _cut(flat: torch.Tensor, length: int) -> torch.Tensor:

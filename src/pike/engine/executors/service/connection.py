@@ -97,7 +97,8 @@ class Connection:
             problem = json.loads(content)["error"]
             code, message = str(problem["code"]), str(problem["message"])
         if response.status in (429, 503):
-            raise Busy(f"{self._named}: {message}", min(_MOST_WAIT, _seconds(response.getheader("Retry-After"))))
+            after = response.getheader("Retry-After") or ""
+            raise Busy(f"{self._named}: {message}", min(_MOST_WAIT, float(after) if after.isdigit() else 1.0))
         if response.status == 401:
             message += f"; set {TOKEN}"
         if response.status < 500:
@@ -110,7 +111,3 @@ class Connection:
 
     def _lost(self, error: Exception) -> InfraError:
         return InfraError(f"{self._named} cannot be reached: {getattr(error, 'strerror', None) or error!r}")
-
-
-def _seconds(said: str | None) -> float:
-    return float(said) if said and said.isdigit() else 1.0
