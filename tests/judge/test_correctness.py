@@ -26,10 +26,10 @@ def wrong(output: torch.Tensor, native: torch.Tensor, answer: torch.Tensor | Non
 
 
 def matmul(rows: int = 256, columns: int = 128) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The same product summed in another order, as the reference sums it, and in float64."""
+    """The same product summed in an order that no library takes, as the reference sums it, and in float64."""
     torch.manual_seed(0)
     a, b = torch.randn(rows, 512), torch.randn(512, columns)
-    return (a[:, :256] @ b[:256] + a[:, 256:] @ b[256:]), a @ b, a.double() @ b.double()
+    return (a[:, :99] @ b[:99] + a[:, 99:] @ b[99:]), a @ b, a.double() @ b.double()
 
 
 def test_another_order_of_summation_passes():
