@@ -63,7 +63,7 @@ async def judge_bundle(
             stack.callback(file.close)
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pike-bundle-")))
             tasks = {digest: unpack(parcel, folder) for digest, parcel in bundle.parcels.items()}
-            known = {one.number for one in file.known if not _failed(one)}
+            known = {one.number for one in file.known if Status.INFRA_ERROR not in [e.status for e in one.evaluations]}
             left = [(number, one) for number, one in enumerate(bundle.waiting) if number not in known]
             done, total = len(known), len(bundle.waiting)
 
@@ -115,7 +115,3 @@ async def _evaluated(executor: Executor, requests: list[EvaluationRequest]) -> l
     if len(requests) > 1:
         return await executor.evaluate_together(requests)
     return [await executor.evaluate(requests[0])]
-
-
-def _failed(verdict: Verdict) -> bool:
-    return any(one.status is Status.INFRA_ERROR for one in verdict.evaluations)

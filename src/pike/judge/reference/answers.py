@@ -6,6 +6,7 @@ Knows what to do when a precision cannot run. Does not know candidates.
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -92,8 +93,8 @@ class _Attempt:
             return []
         if precision is Precision.TF32:
             plain = self.trial.forward(model.to(self.device))
-            everywhere = self._ran(lambda: tf32.everywhere(plain))
-            return [tf32.chosen(plain), *([everywhere] if everywhere else [])]
+            made = [self._ran(partial(tf32.everywhere, plain, how)) for how in (tf32.NEAREST, tf32.TOWARDS_ZERO)]
+            return [tf32.chosen(plain), *filter(None, made)]
         kinds = [torch.float16, torch.bfloat16]
         made = [self.forward(_cast(model, kind, self.device), kind) for kind in kinds]
         if not any(made):

@@ -20,6 +20,9 @@ _PRODUCTS = {*_AHEAD, "mm", "bmm", "mv", "dot", "matmul", "linear", "convolution
 _PRODUCTS |= {f"conv{kind}{size}d" for kind in ("", "_transpose") for size in (1, 2, 3)}
 _DROPPED = 13
 """Bits of float32's mantissa that TF32 does not have."""
+NEAREST, TOWARDS_ZERO = 1 << _DROPPED - 1, 0
+"""How operands become numbers of TF32: as libraries convert them, and as tensor cores read float32,
+which leave the last bits out (Triton's `tl.dot`). Added to the bits before those are dropped."""
 
 
 def chosen(plain: Forward) -> Forward:
@@ -36,29 +39,33 @@ def chosen(plain: Forward) -> Forward:
     return forward
 
 
-def everywhere(plain: Forward) -> Forward:
-    """A reference whose products all have operands of TF32 and are added up in float32."""
+def everywhere(plain: Forward, how: int = NEAREST) -> Forward:
+    """A reference whose products all have operands of TF32, made so, and are added up in float32."""
 
     def forward(inputs: Inputs) -> list[torch.Tensor]:
-        with _RoundedOperands():  # type: ignore[no-untyped-call]
+        with _RoundedOperands(how):
             return plain(inputs)
 
     return forward
 
 
 class _RoundedOperands(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    def __init__(self, how: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._how = how
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._overloadpacket.__name__
         if name in _PRODUCTS:
             first = _AHEAD.get(name, 0)
-            operands = tree_map_only(torch.Tensor, rounded, args[first : first + 2])
+            operands = tree_map_only(torch.Tensor, lambda one: rounded(one, self._how), args[first : first + 2])
             args = (*args[:first], *operands, *args[first + 2 :])
         return func(*args, **(kwargs or {}))
 
 
-def rounded(tensor: torch.Tensor) -> torch.Tensor:
-    """The nearest numbers of TF32; tensors of other types stay, and so do infinities and NaN."""
+def rounded(tensor: torch.Tensor, how: int = NEAREST) -> torch.Tensor:
+    """Numbers of TF32; tensors of other types stay, and so do infinities and NaN."""
     if tensor.dtype is not torch.float32:
         return tensor
-    bits = (tensor.view(torch.int32) + (1 << _DROPPED - 1)) & -(1 << _DROPPED)
+    bits = (tensor.view(torch.int32) + how) & -(1 << _DROPPED)
     return torch.where(tensor.isfinite(), bits.view(torch.float32), tensor)

@@ -52,7 +52,7 @@ _WHOLE = {"pacing", "library", "selection", "repair", "writer", "recipe_seeds"}
 
 def upgraded(options: Flat) -> Flat:
     """The options of a journal in today's form; options in that form stay as they are."""
-    if not _is_flat(options):
+    if not {"queries_per_round", "top_k", "fix_attempts"} <= options.keys():  # an older version wrote all dials out
         return {**_WORDS, **options} if options.keys() >= _WHOLE else options
     flat = {**_LATER, **options}
     return {
@@ -66,11 +66,6 @@ def upgraded(options: Flat) -> Flat:
         "scope": _taken("scope", flat, {"adaptive": ("plateau",)}),
         **{name: flat[name] for name in ("ideas", "temperature", "max_output_tokens", "writer", "recipe_seeds")},
     }
-
-
-def _is_flat(options: Flat) -> bool:
-    """Whether an older version journalled them; it always wrote out all dials of `pike-b`."""
-    return {"queries_per_round", "top_k", "fix_attempts"} <= options.keys()
 
 
 def _taken(part: str, flat: Flat, dials: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
