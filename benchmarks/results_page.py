@@ -15,6 +15,7 @@ from pages.chart import chart
 from pages.cold import NO_SEARCHES, ColdSearches, read_cold
 from pages.index_page import index_page, published_page
 from pages.published import read_published
+from pages.several_gpus_page import Host, in_words, read_hosts, several_gpus_pages
 from pages.suite_page import Context, page_name, suite_page
 
 from pike.core.comparison.results import Result, digest
@@ -32,7 +33,9 @@ CHARTED = "level3-pike-h100"
 CAMPAIGN = "real_campaign_cpu.tar.xz"
 
 
-def pages(results: Sequence[Result], published: Path, cold: ColdSearches = NO_SEARCHES) -> dict[str, str]:
+def pages(
+    results: Sequence[Result], published: Path, cold: ColdSearches = NO_SEARCHES, hosts: Sequence[Host] = ()
+) -> dict[str, str]:
     """Every generated file by its path below docs."""
     members = {
         f"{suite}/{path.stem}": digest(path.read_text())
@@ -54,7 +57,7 @@ def pages(results: Sequence[Result], published: Path, cold: ColdSearches = NO_SE
     compared = [one for page, group in grouped.items() if page == f"{CHARTED}.md" for one in group][:1]
     beside = [drawn.beside_published(one) for one in compared]
     made = {
-        "results/index.md": index_page(found, context),
+        "results/index.md": index_page(found, context, in_words(hosts) if hosts else ""),
         "results/published.md": published_page(known, COMMAND, *beside),
     }
     for name, group in grouped.items():
@@ -63,7 +66,7 @@ def pages(results: Sequence[Result], published: Path, cold: ColdSearches = NO_SE
         made[f"assets/{CHARTED}.svg"] = chart(grouped[f"{CHARTED}.md"])
     for one in (*figures.values(), *beside):
         made |= one.files
-    return made
+    return made | (several_gpus_pages(hosts, COMMAND) if hosts else {})
 
 
 def campaign_pages(archive: Path) -> dict[str, str]:
@@ -88,7 +91,8 @@ def main() -> None:
     arguments.add_argument("--out", type=Path, default=ROOT / "docs")
     arguments.add_argument("--check", action="store_true")
     given = arguments.parse_args()
-    made = pages(read_results([given.results]), given.published, read_cold(given.results))
+    hosts = read_hosts(given.results / "several_gpus")
+    made = pages(read_results([given.results]), given.published, read_cold(given.results), hosts)
     if (archive := given.results / CAMPAIGN).is_file():
         made |= campaign_pages(archive)
     if given.check:

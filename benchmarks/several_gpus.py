@@ -24,6 +24,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from pages.several_gpus_page import SHORT_MS, medians
+
 from pike import tasks
 from pike.core.comparison.contender import Contender
 from pike.core.settings.config import EngineConfig
@@ -35,8 +37,6 @@ from pike.recipes.search.proposals import proposal
 from pike.tasks import variants
 
 BASELINES = ("eager", "cuda-graph", "compile")
-SHORT_MS = 0.2
-"""Shorter calls are left out where times are compared."""
 
 
 def main() -> None:
@@ -208,16 +208,6 @@ def compare(found: list[dict[str, Any]], names: list[str]) -> None:
         if off:
             typical = statistics.median(known.values())
             print(f"  times: {within} of {len(off)} within 1 %, median ratio {typical:.4f}, largest {off[-1]:.1%}")
-
-
-def medians(found: dict[str, Any]) -> dict[tuple[str, str], float]:
-    """Milliseconds by task and way, those of originals with the way `original`."""
-    times: dict[tuple[str, str], list[float]] = {}
-    for row in found["rows"]:
-        if row.get("status") == "valid":
-            times.setdefault((row["task"], row["way"]), []).append(row["candidate_ms"])
-            times.setdefault((row["task"], "original"), []).append(row["reference_ms"])
-    return {key: statistics.median(values) for key, values in times.items()}
 
 
 if __name__ == "__main__":

@@ -27,9 +27,9 @@ _OTHER_TASKS = """Where the means on `{suite}` would lie on other tasks of the s
 `{precision}`:"""
 
 
-def index_page(found: Sequence[ResultsTable], context: Context) -> str:
+def index_page(found: Sequence[ResultsTable], context: Context, beside: str = "") -> str:
     """What recipes reach on every suite and device, a line for each precision, with links to the
-    pages."""
+    pages; and a sentence `beside` them."""
     parts = ["# Results", GENERATED.format(command=context.command)]
     if not found:
         parts.append("Nothing has been measured yet.")
@@ -39,6 +39,7 @@ def index_page(found: Sequence[ResultsTable], context: Context) -> str:
             parts += [_OTHER_TASKS.format(suite=found[0].suite, precision=found[0].precision.value), image]
         parts += [f"[A real campaign on a CPU]({CAMPAIGN}.md) shows every kind of figure."]
         parts += [_INTRODUCTION.format(peer=PEER), _glance(found, context)]
+    parts += [beside] if beside else []
     parts += [*_best_published(context.published), "[How to read these pages](reading.md) defines every column."]
     return "\n\n".join(parts) + "\n"
 
