@@ -31,7 +31,8 @@ def test_without_the_token_a_server_may_only_be_read(url: str, runs: Path) -> No
 
 def test_a_run_is_stopped_as_ctrl_c_does(url: str, runs: Path) -> None:
     code = (
-        "import sys, time; sys.path.insert(0, sys.argv[2])\n"
+        "import signal, sys, time; sys.path.insert(0, sys.argv[2])\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # a job of a shell's background ignores it\n"
         "from pathlib import Path\nfrom report_runs import started_run\nfrom pike.store import Journal\n"
         "journal = Journal.create(Path(sys.argv[1])); journal.append(started_run())\n"
         "print('ready', flush=True)\n"
