@@ -159,7 +159,7 @@ class Stream:
         asked = self._now()
         evaluation = await self.executor.evaluate(request, lambda stage: stages.append((stage, self._now())))
         where = [(stage, when) for stage, when in stages if stage.startswith("worker")]
-        row = {"unit": number, "task": task.name, "way": way, "asked": asked, "ended": self._now()}
+        row = {"unit": number, "task": task.name, "way": way, "asked": asked, "ended": self._now(), "stages_at": stages}
         self.rows.append(row | {"began": where[-1][1], "worker": where[-1][0], "tries": len(where)} | told(evaluation))
 
     def _now(self) -> float:
