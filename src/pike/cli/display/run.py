@@ -55,9 +55,9 @@ def row_of(result: RunResult, summary: RunSummary) -> RunRow:
 
 def runs_table(rows: Sequence[RunRow]) -> Table:
     """The outcomes of runs, one row each."""
-    asked = any(row.result.asks_models for row in rows)
-    measured = ("eager", "torch.compile", "best", "speedup", "95 % interval", "largest error", "candidates")
-    table = table_of(("model",), (*measured, *(("queries",) if asked else ()), "time"))
+    asked, compiled = any(row.result.asks_models for row in rows), any(row.compiled for row in rows)
+    measured = ("best", "speedup", "95 % interval", "largest error", "candidates", *(("queries",) if asked else ()))
+    table = table_of(("model",), ("eager", *(("torch.compile",) if compiled else ()), *measured, "time"))
     for row in rows:
         evaluation, improved = row.result.evaluation, row.result.improved
         timing = evaluation.timing if evaluation else None
@@ -66,7 +66,7 @@ def runs_table(rows: Sequence[RunRow]) -> Table:
         table.add_row(
             Text(row.result.name),
             figures.ms(timing.reference_ms if timing else row.result.original_ms),
-            row.compiled_text,
+            *((row.compiled_text,) if compiled else ()),
             figures.ms(best_ms),
             Text(figures.times(row.result.speedup), style="bold green" if improved else "bold"),
             figures.interval(timing.speedup_ci95 if timing and improved else None),
