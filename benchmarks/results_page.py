@@ -31,6 +31,7 @@ needs torch)."""
 COMMAND = "python benchmarks/results_page.py"
 CHARTED = "level3-pike-h100"
 CAMPAIGN = "real_campaign_cpu.tar.xz"
+TRUE_CAMPAIGN = ROOT / "tests" / "engine" / "assets" / "true_campaign.tar.xz"
 
 
 def pages(
@@ -75,6 +76,12 @@ def campaign_pages(archive: Path) -> dict[str, str]:
     return {f"results/{drawn.CAMPAIGN}.md": drawn.campaign_page(figures, COMMAND), **figures.files}
 
 
+def true_campaign_pages(archive: Path) -> dict[str, str]:
+    """The page of the runs that coding agents answered, and its figures."""
+    figures = drawn.of_runs(drawn.TRUE_CAMPAIGN, archive)
+    return {f"results/{drawn.TRUE_CAMPAIGN}.md": drawn.true_campaign_page(figures, COMMAND), **figures.files}
+
+
 def outdated(made: dict[str, str], folder: Path) -> list[str]:
     """The files below a folder that are missing or not what is made now."""
     return [
@@ -94,7 +101,7 @@ def main() -> None:
     hosts = read_hosts(given.results / "several_gpus")
     made = pages(read_results([given.results]), given.published, read_cold(given.results), hosts)
     if (archive := given.results / CAMPAIGN).is_file():
-        made |= campaign_pages(archive)
+        made |= campaign_pages(archive) | true_campaign_pages(TRUE_CAMPAIGN)
     if given.check:
         old = outdated(made, given.out)
         sys.exit(f"not up to date: {', '.join(old)}" if old else 0)

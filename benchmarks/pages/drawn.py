@@ -7,6 +7,7 @@ is the same with every version of matplotlib. Does not draw.
 from __future__ import annotations
 
 import re
+import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,7 @@ from pike.store import append_result
 
 FOLDER = "assets/results"
 """Below docs; a figure is `FOLDER/NAME/FIGURE.svg`."""
-CAMPAIGN = "campaign-cpu"
+CAMPAIGN, TRUE_CAMPAIGN = "campaign-cpu", "campaign-h100"
 _WRITER = re.compile(r"Matplotlib v[\d.]+")
 _LONG = re.compile(r"(?<![\w.])-?\d+\.\d{3,}(?![\w.])")
 
@@ -72,10 +73,31 @@ def of_campaign(archive: Path) -> DrawnFigures:
         return _drawn(CAMPAIGN, next(Path(scratch).iterdir()))
 
 
+def of_runs(name: str, archive: Path) -> DrawnFigures:
+    """Every figure of runs that were kept, on the tasks on which each of their strategies ended."""
+    with tempfile.TemporaryDirectory() as scratch:
+        with tarfile.open(archive) as packed:
+            packed.extractall(scratch, filter="data")
+        runs = [(run, *run.name.split("--")[:2]) for run in Path(scratch).iterdir()]
+        strategies = {strategy for _, _, strategy in runs}
+        for run, task, _ in runs:
+            if {strategy for _, other, strategy in runs if other == task} != strategies:
+                shutil.rmtree(run)
+        return _drawn(name, Path(scratch))
+
+
 def campaign_page(drawn: DrawnFigures, command: str) -> str:
     """The page of that campaign."""
-    parts = ["# A real campaign on a CPU", GENERATED.format(command=command), _ABOUT, *drawn.images()]
-    return "\n\n".join(parts) + "\n"
+    return _page("# A real campaign on a CPU", _ABOUT, drawn, command)
+
+
+def true_campaign_page(drawn: DrawnFigures, command: str) -> str:
+    """The page of the runs that coding agents answered."""
+    return _page("# A campaign answered by coding agents, on an H100", _ABOUT_TRUE, drawn, command)
+
+
+def _page(title: str, about: str, drawn: DrawnFigures, command: str) -> str:
+    return "\n\n".join([title, GENERATED.format(command=command), about, *drawn.images()]) + "\n"
 
 
 def is_same(known: str, made: str) -> bool:
@@ -95,6 +117,15 @@ certain enough for a speedup at the end, so every bar of the overall figure is a
 
 `python benchmarks/real_campaign.py --queries 6 --presets pike-b stark pike-o --thorough
 --timing-seconds 1 --pack benchmarks/results/real_campaign_cpu.tar.xz` carried it out."""
+
+_ABOUT_TRUE = """Two tasks of the published Level 3 at `half`, `best-of-n` and `pike-b`, 20 queries each, cold. Each
+prompt was answered by a coding agent that saw nothing else ([the
+experiment](../experiments/2026-11-26-h100-first-true-campaign.md)). Candidates were judged on one
+H100, up to 13 judges side by side, and the best were measured again on fresh data. Minutes
+include the waiting for answers. What no run recorded, such as money, has no figure.
+
+The runs are `tests/engine/assets/true_campaign.tar.xz`, those on tasks that both strategies ended.
+`pike figures FOLDER` draws the same from the unpacked folder."""
 
 
 def _of_results(name: str, results: Sequence[Result], *kinds: str, published: bool = False) -> DrawnFigures:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pages.cold import COLD
-from pages.drawn import CAMPAIGN, DrawnFigures
+from pages.drawn import CAMPAIGN, TRUE_CAMPAIGN, DrawnFigures
 from pages.markdown import GENERATED, plain_ms, table
 from pages.published import OTHER_ARITHMETIC, PublishedFigures, PublishedTimes
 from pages.suite_page import PEER, WINNERS, Context, behind, lead, over_published, page_name, recipes_of
@@ -37,7 +37,10 @@ def index_page(found: Sequence[ResultsTable], context: Context, beside: str = ""
         parts += ["![Clamped geometric means on Level 3-pike](../assets/level3-pike-h100.svg)"]
         for image in context.images(found[0], "spread"):
             parts += [_OTHER_TASKS.format(suite=found[0].suite, precision=found[0].precision.value), image]
-        parts += [f"[A real campaign on a CPU]({CAMPAIGN}.md) shows every kind of figure."]
+        parts += [
+            f"[A campaign answered by coding agents]({TRUE_CAMPAIGN}.md), on an H100, has figures as the papers have "
+            f"them, and [one on a CPU]({CAMPAIGN}.md) shows every kind."
+        ]
         parts += [_INTRODUCTION.format(peer=PEER), _glance(found, context)]
     parts += [beside] if beside else []
     parts += [*_best_published(context.published), "[How to read these pages](reading.md) defines every column."]

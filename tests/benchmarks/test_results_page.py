@@ -273,6 +273,10 @@ def test_the_committed_pages_are_what_the_command_generates() -> None:
 def test_the_committed_campaign_is_drawn_whole() -> None:
     made = results_page.campaign_pages(ROOT / "benchmarks" / "results" / results_page.CAMPAIGN)
     assert not results_page.outdated(made, ROOT / "docs"), "run python benchmarks/results_page.py"
+    agents = results_page.true_campaign_pages(results_page.TRUE_CAMPAIGN)
+    assert not results_page.outdated(agents, ROOT / "docs"), "run python benchmarks/results_page.py"
+    assert "/tree-pike-b" in agents["results/campaign-h100.md"]
+    assert "VanillaRNN" not in "".join(agents.values()), "one strategy ended on that task"
     page = made["results/campaign-cpu.md"]
     assert all(
         f"/{kind}" in page for kind in ("speedups", "trajectories-minutes", "occupancy", "tree-stark", "roofline")
