@@ -27,6 +27,11 @@ class Bar:
     own: bool
 
 
+def all_counted(found: ResultsTable, column: Column) -> float:
+    """A column's clamped geomean over all tasks, with 1 for each that has no verdict."""
+    return 1.0 if column.clamped is None else float(column.clamped ** (column.tried / len(found.tasks)))
+
+
 def chart(found: Sequence[ResultsTable]) -> str:
     """The chart of tables that share suite and device."""
     groups = [(one.precision.value, bars_of(one)) for one in found]
@@ -55,7 +60,7 @@ def bars_of(found: ResultsTable) -> list[Bar]:
 def _bar(found: ResultsTable, column: Column) -> Bar:
     own = column.contender.name == "recipes"
     label = "PIKE recipes (winners)" if own else column.contender.name.replace("compile", "torch.compile", 1)
-    return Bar(label.replace("torch.compile:", "compile: "), found.all_counted(column), own)
+    return Bar(label.replace("torch.compile:", "compile: "), all_counted(found, column), own)
 
 
 def _drawn(groups: Sequence[tuple[str, Sequence[Bar]]], scale: float) -> Iterator[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pages.chart import all_counted
 from pages.cold import COLD
 from pages.drawn import CAMPAIGN, TRUE_CAMPAIGN, DrawnFigures
 from pages.markdown import GENERATED, plain_ms, table
@@ -65,7 +66,7 @@ def _glance(found: Sequence[ResultsTable], context: Context) -> str:
         if recipes := recipes_of(one):
             peer = next((column for column in one.columns if column.contender.name == PEER), None)
             link = f"[{one.suite or 'own tasks'}]({page_name(one.suite, one.device)})"
-            row = [link, one.device, one.precision.value, figures.times(one.all_counted(recipes))]
+            row = [link, one.device, one.precision.value, figures.times(all_counted(one, recipes))]
             row += [context.cold.over(one)]
             row += [f"{recipes.tried} of {len(one.tasks)}"]
             row += [over_published(one, recipes, context.published.times_of(one.suite))]

@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pages.chart import all_counted
 from pages.cold import COLD, NO_SEARCHES, ColdSearches
 from pages.drawn import DrawnFigures, name_of
 from pages.markdown import GENERATED, plain_ms, safe, table
@@ -200,7 +201,7 @@ def _notes(found: ResultsTable) -> Iterator[str]:
         if column.clamped is not None and column.tried < count:
             words = f"- {column.contender.name}: its figures are over {column.tried} of {count} tasks"
             if column.contender.kind is ContenderKind.RECIPES:  # of others it would say less than is true
-                words += f"; clamped, with 1 for each of the others, {figures.times(found.all_counted(column))}"
+                words += f"; clamped, with 1 for each of the others, {figures.times(all_counted(found, column))}"
             lines.append(f"{words}.")
     if lines:
         yield "\n".join(lines)

@@ -4,6 +4,7 @@ Knows what is kept between candidates and when one is tried again. Its process n
 Does not know the stages of an evaluation (`candidate_evaluation`).
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
@@ -13,7 +14,15 @@ import torch
 from pike.core.device import DeviceFacts
 from pike.core.errors import InfraError, UserError
 from pike.core.task import Task
-from pike.core.verdict.evaluation import DEVICE_MEMORY, EvaluateOptions, Evaluation, EvaluationRequest, Status
+from pike.core.verdict.evaluation import (
+    DEVICE_MEMORY,
+    FIRST_CALL,
+    SET_UP,
+    EvaluateOptions,
+    Evaluation,
+    EvaluationRequest,
+    Status,
+)
 from pike.core.verdict.lint import LintReport
 from pike.judge import device as devices
 from pike.judge.calls.runner import Misfit
@@ -141,7 +150,7 @@ class Judge:
         )
 
     def _tried(self, request: EvaluationRequest, tools: JudgeTools, on_stage: OnStage, again: bool) -> Evaluation:
-        evaluation, shape = CandidateEvaluation(request, tools, on_stage, again), None
+        began, evaluation, shape = time.monotonic(), CandidateEvaluation(request, tools, on_stage, again), None
         try:
             with _refusing(evaluation):
                 evaluation.parse()
@@ -152,7 +161,9 @@ class Judge:
             evaluation.close()
         if self._outgrew(shape, evaluation, tools) or evaluation.compiled_late:
             return self._tried(request, tools, on_stage, again or evaluation.compiled_late)
-        return self._settled([evaluation], tools)[0]
+        (found,) = self._settled([evaluation], tools)
+        rest = time.monotonic() - began - sum(seconds for name, seconds in found.seconds if name != FIRST_CALL)
+        return replace(found, seconds=((SET_UP, round(max(0.0, rest), 3)), *found.seconds))
 
     def _outgrew(self, shape: Shape | None, evaluation: CandidateEvaluation, tools: JudgeTools) -> bool:
         """Whether the evaluation failed because outputs of the reference did not fit `shape`; now they do."""

@@ -102,10 +102,6 @@ class ResultsTable:
         ]
         return statistics.median(times) if times else None
 
-    def all_counted(self, column: Column) -> float:
-        """A column's clamped geomean over all tasks, with 1 for each that has no verdict."""
-        return 1.0 if column.clamped is None else float(column.clamped ** (column.tried / len(self.tasks)))
-
     def leads(self, recipes: Column) -> list[float]:
         """How many times as long as the recipes' candidate that of the fastest baseline takes.
 

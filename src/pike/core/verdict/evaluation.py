@@ -28,6 +28,10 @@ ON_SOME_VALUES = "gain-depends-on-values"
 FIRST_CALL = "first-call"
 """Name under which an evaluation's seconds hold the candidate's first call, compiling included."""
 
+SET_UP = "set-up"
+"""Name under which an evaluation's seconds hold what no stage counts: preparing the task, starting and
+ending processes, importing compilers ahead."""
+
 LOCK_WAIT = "lock-wait"
 """Name under which an evaluation's seconds hold the time spent waiting for the device lock."""
 
@@ -379,8 +383,8 @@ class Evaluation:
 
     @property
     def own_seconds(self) -> float:
-        """What all stages took, without waits; the first call is a part of `correct`."""
-        return sum(seconds for name, seconds in self.seconds if name not in (LOCK_WAIT, FIRST_CALL))
+        """What all stages took, without waits and set-up; the first call is a part of `correct`."""
+        return sum(seconds for name, seconds in self.seconds if name not in (SET_UP, LOCK_WAIT, FIRST_CALL))
 
     @property
     def cold_start_seconds(self) -> float | None:

@@ -40,11 +40,8 @@ def _levels(root: Path) -> list[Path]:
     """The folders of a checkout's levels, empty if it is no checkout."""
     for place in _PLACES:
         folder = root / place
-        found = [child for child in folder.iterdir() if _is_level(child)] if folder.is_dir() else []
+        children = folder.iterdir() if folder.is_dir() else ()
+        found = [one for one in children if _LEVEL.fullmatch(one.name) and one.is_dir() and any(one.glob("*.py"))]
         if found:
             return sorted(found, key=lambda level: level.name)
     return []
-
-
-def _is_level(folder: Path) -> bool:
-    return bool(_LEVEL.fullmatch(folder.name)) and folder.is_dir() and any(folder.glob("*.py"))

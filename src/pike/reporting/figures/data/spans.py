@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from pike.core.events import Event, JournalEntry, Judged, Proposed, QueryAnswered, QueryFailed, QuerySent, Resumed
-from pike.core.verdict.evaluation import FIRST_CALL, LOCK_WAIT, Evaluation, Stage
+from pike.core.verdict.evaluation import FIRST_CALL, LOCK_WAIT, SET_UP, Evaluation, Stage
 from pike.reporting.figures.data.records import Work, WorkSpan
 
 _WORK = {
+    SET_UP: Work.BUILDING,
     Stage.PARSE.value: Work.CHECKING,
     Stage.BUILD.value: Work.BUILDING,
     Stage.LOAD.value: Work.BUILDING,
