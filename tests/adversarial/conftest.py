@@ -40,7 +40,7 @@ def naive(bait: Bait) -> Iterator[Callable[[CorpusSample], dict[str, Any]]]:
     assert process.stdin is not None and process.stdout is not None
 
     def run(sample: CorpusSample) -> dict[str, Any]:
-        request = {"task": sample.task_on("cpu").source, "source": sample.source_on("cpu"), "seconds": 4.0}
+        request = {"task": sample.task_on("cpu").source, "source": sample.source_on("cpu"), "seconds": 8.0}
         for _ in range(sample.runs):
             process.stdin.write(json.dumps(request | {"options": sample.harness}) + "\n")
             process.stdin.flush()
