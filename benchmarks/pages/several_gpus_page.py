@@ -79,13 +79,9 @@ def several_gpus_pages(hosts: Sequence[Host], command: str) -> dict[str, str]:
 
 def in_words(hosts: Sequence[Host]) -> str:
     """One sentence for the first page."""
-    ratios = [
-        f"{_ratio(host, run):.2f} times on {run['gpus']} ({run['executor']})"
-        for host in hosts
-        for _, run in host.runs
-        if run["gpus"] > 1
-    ]
-    return f"[Several GPUs of one host]({PAGE}.md) judge as often as one of them does {', '.join(ratios)}."
+    several = [(_ratio(host, run), run) for host in hosts for _, run in host.runs if run["gpus"] > 1]
+    ratios = ", ".join(f"{run['gpus']} GPUs {ratio:.2f}× ({run['executor']})" for ratio, run in several)
+    return f"[Several GPUs of one host]({PAGE}.md), in verdicts an hour against one of them: {ratios}."
 
 
 def _rows(host: Host) -> list[list[str]]:

@@ -24,5 +24,5 @@ def test_ratios_compare_with_the_mean_of_the_runs_of_one_gpu() -> None:
     assert "| 0.90 | 0.90 | 20% | 10% |  |  |" in lines[0]
     assert "| 1.10 | 1.10 | 20% | 10% | 2 of 2 | 1.005 |" in lines[1]
     assert "| 2.50 | 2.50 | 20% | 5% | 0 of 2 | 1.100 |" in lines[2]
-    assert "2.50 times on 2 (local)" in in_words([host])
+    assert "2 GPUs 2.50× (local)" in in_words([host])
     assert made["assets/results/several-gpus-h.svg"].count("<polyline") == 3

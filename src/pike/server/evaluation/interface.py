@@ -62,12 +62,7 @@ class Interface:
             ("GET", "/v1/service", self.service, {}),
             ("GET", "/v1/devices/{device}", self.facts, {"response_model": DeviceFacts}),
             ("PUT", "/v1/parcels/{digest}", self.bring, {"openapi_extra": _body({"type": "object"})}),
-            (
-                "POST",
-                "/v1/submissions",
-                self.submit,
-                {"response_model": SubmissionState, "openapi_extra": _body({"$ref": f"{_SCHEMAS}Submission"})},
-            ),
+            ("POST", "/v1/submissions", self.submit, {"response_model": SubmissionState, "openapi_extra": _asked()}),
             ("GET", one, self.poll, {"response_model": SubmissionState}),
             ("GET", f"{one}/events", self.follow, {}),
             ("DELETE", one, self.cancel, {"response_model": SubmissionState}),
@@ -204,6 +199,10 @@ async def _read(request: Request, most_bytes: int) -> Any:
 
 def _body(schema: dict[str, Any]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def _asked() -> dict[str, Any]:
+    return _body({"$ref": f"{_SCHEMAS}Submission"})
 
 
 def _with_schemas(description: dict[str, Any]) -> dict[str, Any]:

@@ -52,9 +52,7 @@ def _by_time(material: Material, best: dict[str, list[Attempt]]) -> Drawing | La
             shares = dict.fromkeys((*(origin for origin, _ in _ORIGINS), _OWN), 0.0)
             for profile in profiles:
                 for hotspot in profile.hotspots:
-                    shares[next((one for one, pattern in _ORIGINS if pattern.search(hotspot.name)), _OWN)] += (
-                        hotspot.share / len(profiles)
-                    )
+                    shares[_origin(hotspot.name)] += hotspot.share / len(profiles)
             shares[_REST] = max(0.0, 1.0 - sum(shares.values()))
             rows += [(name, origin, len(profiles), share) for origin, share in shares.items()]
     if not rows:
@@ -63,6 +61,10 @@ def _by_time(material: Material, best: dict[str, list[Attempt]]) -> Drawing | La
     count = len({row[0] for row in rows})
     title = "Whose kernels the best solutions spend their time in, by names of kernels"
     return Drawing("techniques-time", title, values, _draw_time, (6.4, 1.2 + 0.32 * count))
+
+
+def _origin(kernel: str) -> str:
+    return next((origin for origin, pattern in _ORIGINS if pattern.search(kernel)), _OWN)
 
 
 def _draw(figure: Figure, sheet: Sheet) -> None:
