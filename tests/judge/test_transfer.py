@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 import torch
@@ -48,10 +49,11 @@ def encrypted(shape: Shape) -> EncryptedTransfer:
 @pytest.fixture(scope="module")
 def locked() -> Iterator[Callable[..., Evaluation]]:
     """`locked(source)` judges a candidate of the small task by the locked transfer."""
+    options = replace(OPTIONS, sandbox="process")  # the file imports from here
     judge, task = Judge(), Task("small", "two linear layers", TaskKind.SOURCE, SOURCE, "small.py")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "make", lambda shape, device, _: encrypted(shape))
-        yield lambda source: judge.evaluate(EvaluationRequest(task, source, OPTIONS))
+        yield lambda source: judge.evaluate(EvaluationRequest(task, source, options))
         judge.close()
 
 

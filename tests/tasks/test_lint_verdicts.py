@@ -74,7 +74,9 @@ def test_a_shipped_suite_brings_its_verdicts(tmp_path, monkeypatch):
     (tmp_path / "mine").mkdir()
     found = verdict(REFUSED)
     lint_verdicts._shipped.cache_clear()
-    (tmp_path / "mine" / lint_verdicts.SHIPPED).write_text(json.dumps({lint_verdicts.keys_of(TASK)[0]: encode(found)}))
+    (tmp_path / "mine" / lint_verdicts.SHIPPED).write_text(
+        json.dumps({lint_verdicts._key(TASK, lint_verdicts.PRECISIONS[0]): encode(found)})
+    )
     assert lint_verdicts.known(TASK) == found
     lint_verdicts.keep(TASK, verdict(PASSES))
     assert not lint_verdicts.known(TASK).sound

@@ -89,11 +89,6 @@ def keep(task: Task, verdict: LintVerdict) -> None:
         raise StoreError(f"The result of the lint cannot be kept in {path.parent}: {error}") from error
 
 
-def keys_of(task: Task) -> tuple[str, ...]:
-    """The keys of a task's verdicts, one for each precision."""
-    return tuple(_key(task, precision) for precision in PRECISIONS)
-
-
 def _key(task: Task, precision: Precision) -> str:
     return f"{hashlib.sha256(task.source.encode()).hexdigest()[:24]}-{precision.value}"
 

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 
 from pike.judge.sandbox.filesystem import KERNEL_SWITCHES, Mount, MountMode, mounts
-from pike.judge.sandbox.level import Claim, SandboxLevel, SandboxSpec
+from pike.judge.sandbox.level import FIRST_PROCESS, Claim, SandboxLevel, SandboxSpec
 
 
 class Bubblewrap(SandboxLevel):
@@ -28,6 +28,7 @@ class Bubblewrap(SandboxLevel):
     def command(self, spec: SandboxSpec, argv: list[str]) -> list[str]:
         """`bwrap ... argv`."""
         wrapped = ["bwrap", "--die-with-parent", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
+        wrapped += ["--as-pid-1"]  # bwrap's own first process would lie open to the candidate
         kernel = []
         if os.geteuid() == 0:
             # Without this, programs that root starts keep their capabilities. User 0 may set the
@@ -43,7 +44,7 @@ class Bubblewrap(SandboxLevel):
         wrapped += ["--chdir", spec.workdir, "--remount-ro", "/dev", "--remount-ro", "/"]
         if spec.filter_fd is not None:
             wrapped += ["--seccomp", str(spec.filter_fd)]
-        return [*wrapped, "--", *argv]
+        return [*wrapped, "--", *FIRST_PROCESS, *argv]
 
 
 def _mount_flags(mount: Mount) -> tuple[str, ...]:

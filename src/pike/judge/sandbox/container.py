@@ -19,8 +19,6 @@ from pathlib import Path
 from pike.judge.sandbox import probe, subreaper
 from pike.judge.sandbox.level import Claim, SandboxLevel, SandboxSpec
 
-INIT = ("/bin/sh", "-c", '"$@"; exit $?', "sh")
-"""The first process inside: it takes in orphans, as the first process of a namespace must."""
 _ASK_SECONDS = 10.0
 _MOST_FILES, _MOST_TASKS = 4096, 16384
 _SLACK_BYTES = 512 << 20

@@ -10,9 +10,9 @@ import tarfile
 import time
 from pathlib import Path
 
-from pike.judge.sandbox.container import INIT, Container, ask, listed, quoted, run_options
+from pike.judge.sandbox.container import Container, ask, listed, quoted, run_options
 from pike.judge.sandbox.filesystem import Mount, MountMode, engine_mounts, links
-from pike.judge.sandbox.level import SandboxSpec
+from pike.judge.sandbox.level import FIRST_PROCESS, SandboxSpec
 
 _BLANK, _NUMBER = "blank", "number"
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY", "ALL_PROXY")
@@ -44,7 +44,7 @@ class Docker(Container):
             own += ["--env", f"{name}=", "--env", f"{name.lower()}="]
         for mount in (*engine_mounts(spec), Mount("/sys/fs/cgroup", MountMode.EMPTY)):
             own += mount_option(mount, str(blank))
-        return [*_PROGRAM, *variant, "run", *run_options(spec, root.name), *own, links_image(spec)[0], *INIT]
+        return [*_PROGRAM, *variant, "run", *run_options(spec, root.name), *own, links_image(spec)[0], *FIRST_PROCESS]
 
     def cleanup_command(self, name: str) -> tuple[str, ...]:
         """The daemon must be told."""

@@ -30,7 +30,7 @@ _ENGINE_FILES = ("/etc/hostname", "/etc/hosts", "/etc/resolv.conf")
 _PROJECTS = ("/usr/src", "/usr/local/src")
 """Folders below the system's in which people keep their own work."""
 _TOOLS = ("cc", "c++", "gcc", "g++", "clang", "clang++", "as", "ld", "ninja", "make")
-_OUR_CODE = ("__init__.py", "core", "judge/__init__.py", "judge/child")
+_OUR_CODE = ("__init__.py", "core", "judge/__init__.py", "judge/child", "judge/sandbox/first_process.py")
 _OUR_TASKS = "tasks/suites"
 """The one part of the package that no live module's file can import: the judged tasks."""
 

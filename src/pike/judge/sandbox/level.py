@@ -3,8 +3,14 @@
 Limits, the system call filter and clean-up come on top, in every level.
 """
 
+import sys
 from dataclasses import dataclass
 from enum import StrEnum
+
+from pike.judge.sandbox import first_process
+
+FIRST_PROCESS = (sys.executable, "-I", "-S", str(first_process.__file__))
+"""What a level with a PID namespace puts before a command."""
 
 
 class Claim(StrEnum):

@@ -6,9 +6,9 @@ Does not know what every engine is asked for (`container`).
 import os
 from pathlib import Path
 
-from pike.judge.sandbox.container import INIT, Container, ask, listed, run_options
+from pike.judge.sandbox.container import Container, ask, listed, run_options
 from pike.judge.sandbox.filesystem import Mount, MountMode, engine_mounts, links
-from pike.judge.sandbox.level import SandboxSpec
+from pike.judge.sandbox.level import FIRST_PROCESS, SandboxSpec
 
 _PROGRAM = ("podman", "--log-level", "error", "--events-backend", "none")
 
@@ -27,7 +27,17 @@ class Podman(Container):
             link.symlink_to(target)
         own = ("--no-hosts", "--read-only-tmpfs=false", "--http-proxy=false")
         mounted = (word for mount in engine_mounts(spec) for word in _mount_option(mount))
-        return [*_PROGRAM, *variant, "run", *run_options(spec, root.name), *own, *mounted, "--rootfs", str(root), *INIT]
+        return [
+            *_PROGRAM,
+            *variant,
+            "run",
+            *run_options(spec, root.name),
+            *own,
+            *mounted,
+            "--rootfs",
+            str(root),
+            *FIRST_PROCESS,
+        ]
 
     def names(self) -> list[str]:
         """What `podman ps` lists."""
