@@ -8,9 +8,11 @@ import pytest
 
 from pike.api.options import compose_config
 from pike.core.errors import UserError
-from pike.core.settings.config import RunConfig
+from pike.core.settings.config import RunConfig, StrategyConfig
 from pike.core.step import Role
 from pike.core.verdict.evaluation import Precision, Tolerance
+
+WITHOUT_A_MODEL = RunConfig(task="t", strategy=StrategyConfig("recipes"))
 
 
 def test_defaults_then_file_then_options_then_settings(tmp_path: Path) -> None:
@@ -68,11 +70,18 @@ def test_a_role_may_have_several_models(tmp_path: Path) -> None:
     set_ = compose_config("t", {"settings": ['llm.coa=["openai:a", "openai:b"]', "llm.code=openai:e"]})
     assert set_.llm.models(Role.OPTIMISE) == ("openai:a", "openai:b")
     assert set_.llm.models(Role.CODE) == ("openai:e",)
-    assert compose_config("t", {"llm": []}) == RunConfig(task="t")
+    assert compose_config("t", {"llm": []}) == WITHOUT_A_MODEL
 
 
 def test_an_option_that_is_none_changes_nothing() -> None:
-    assert compose_config("t", {"llm": None, "query_budget": None, "config": None}) == RunConfig(task="t")
+    assert compose_config("t", {"llm": None, "query_budget": None, "config": None}) == WITHOUT_A_MODEL
+
+
+def test_without_a_strategy_a_model_decides() -> None:
+    assert compose_config("t", {}).strategy.preset == "recipes"
+    assert compose_config("t", {"efa_llm": "openai:a"}).strategy.preset == "pike-b"
+    assert compose_config("t", {"strategy": "pike-b"}).strategy.preset == "pike-b"
+    assert compose_config("t", {"config": RunConfig()}).strategy.preset == "pike-b"
 
 
 def test_options_of_the_strategy_are_handed_on() -> None:

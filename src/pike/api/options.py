@@ -54,6 +54,8 @@ _PLACES: dict[str, str] = {
 
 EXTERNAL = RunConfig(strategy=StrategyConfig("agent"), llm=LlmConfig("by-hand"))
 """The defaults of the strategy `agent`: its steps are answered from outside."""
+_NO_MODEL = RunConfig(strategy=StrategyConfig("recipes"))
+"""The defaults where no language model is named."""
 
 
 def given(arguments: Mapping[str, Any]) -> Options:
@@ -76,6 +78,8 @@ def compose_config(task: str, options: Options) -> RunConfig:
         UserError: an option or a setting has an unusable value, or a key is unknown.
     """
     config = _layered(options, RunConfig())
+    if not config.llm.asks_models:
+        config = _layered(options, _NO_MODEL)
     if config.strategy.preset == EXTERNAL.strategy.preset and not isinstance(options.get("config"), RunConfig):
         config = _layered(options, EXTERNAL)
     check_settings(config)

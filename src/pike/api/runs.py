@@ -129,7 +129,8 @@ def optimize(
         example_inputs: for a module: a tensor, a tuple of arguments, a dict of keyword arguments,
             or a function without arguments that draws such inputs. Without a function, further
             inputs are drawn like these.
-        strategy: a preset, for example `pike-b`, or a strategy that `config` defines.
+        strategy: a preset, for example `pike-b`, or a strategy that `config` defines; by default
+            `pike-b`, without a model `recipes`.
         llm: the model of the optimising agent, or several to choose from; `none` for recipes.
         efa_llm: the model of the error fixing agent, by default that of `llm`.
         iba_llm: the model of the brainstorming agent, by default that of `llm`.

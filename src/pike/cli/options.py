@@ -25,7 +25,10 @@ Task = Annotated[
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.", show_default=False)]
 
 Strategy = Annotated[
-    str | None, typer.Option(metavar="NAME", help="A strategy, see pike strategies.", show_default="pike-b")
+    str | None,
+    typer.Option(
+        metavar="NAME", help="A strategy, see pike strategies.", show_default="pike-b; recipes without a model"
+    ),
 ]
 Llm = Annotated[
     list[str] | None,

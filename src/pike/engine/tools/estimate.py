@@ -39,14 +39,14 @@ class Estimate:
     """The expected cost of a run.
 
     Attributes:
-        queries: budgeted queries, at most.
+        queries: budgeted queries, at most; candidates where recipes write them.
         calls: calls of a model, brainstorming included, retries not.
         input_tokens: of all calls.
         output_tokens: of all calls, thinking included.
         usd: money, None where a price is unknown; 0 without a model.
         hours: wall-clock time.
         models: (role, model) pairs of the roles that will be asked, one for each model of a role.
-        limited_by: the limit that ends the run first: `queries`, `money` or `tokens`.
+        limited_by: the limit that ends the run first: `queries`, `money`, `tokens` or `hours`.
         assumptions: one sentence each.
     """
 
@@ -77,18 +77,21 @@ def estimate(task: Task, config: RunConfig, device: DeviceFacts | None = None) -
     """
     config = resolve(config)
     agents = assemble(config)
-    queries = search.most_queries(config.strategy, config.budget)
+    queries = search.most_queries(config.strategy, config.budget) or config.budget.queries
     counts = _counts(config, queries)
     bill = _bill(task, config, agents, counts, device or DeviceFacts("cpu", "unknown device"))
     share, limit = _within(config, bill)
     asked = round(queries * share)
+    hours, most = _seconds(config, asked, bill.calls > 0) / 3600.0, config.engine.max_hours
+    if most is not None and hours > most:
+        hours, limit = most, "hours"
     return Estimate(
         queries=asked,
         calls=round(bill.calls * share),
         input_tokens=round(bill.input_tokens * share),
         output_tokens=round(bill.output_tokens * share),
         usd=None if bill.usd is None else bill.usd * share,
-        hours=_seconds(config, asked, bill.calls > 0) / 3600.0,
+        hours=hours,
         models=pairs(config.llm, counts),
         limited_by=limit,
         assumptions=_assumptions(config, bill, counts),
