@@ -20,8 +20,8 @@ ones, so ours and published figures do not compare there: on 8 of the 14 tasks o
 `level3-pike`. Each file says how it differs. `pike suites add published CHECKOUT` registers the
 published tasks themselves, as `level3-pike:published` and `level5:published`."""
 """What stands beside the published figures on the first page of results."""
-SEE_OTHER_ARITHMETIC = """**Not side by side.** On some tasks ours and published figures do not compare: [the first page of
-results](index.md) says on which, and why."""
+SEE_OTHER_ARITHMETIC = """**Not side by side.** On some tasks ours and published figures do not compare:
+[the first page of results](index.md) says on which, and why."""
 """What stands wherever else both can be read together."""
 
 
