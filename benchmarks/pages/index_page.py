@@ -11,17 +11,20 @@ from pages.chart import all_counted
 from pages.cold import COLD
 from pages.drawn import CAMPAIGN, TRUE_CAMPAIGN, DrawnFigures
 from pages.markdown import GENERATED, plain_ms, table
-from pages.published import OTHER_ARITHMETIC, PublishedFigures, PublishedTimes
+from pages.published import OTHER_ARITHMETIC, SEE_OTHER_ARITHMETIC, PublishedFigures, PublishedTimes
 from pages.suite_page import PEER, WINNERS, Context, behind, lead, over_published, page_name, recipes_of
 from pike.core import figures
 from pike.reporting.results import ResultsTable
 
 _INTRODUCTION = """Recipes cost no query and no money. *Accumulated winners* are the best that any search over recipes
 has found, most of them started from what had won before. *Cold* is what one search from nothing
-has after ten minutes. A task without a verdict counts as 1. The last two columns say how many
-times as long as the recipes' candidates those of `{peer}` take, and those
-of the fastest baseline of each task. The brackets say over how many tasks, and on how many the
-baseline is ahead by more than one percent."""
+has after ten minutes. *Verdicts* says on how many tasks the judge reached one on recipes; a task
+without one counts as 1.
+
+The last two columns are no speedups over eager. They divide the time of `{peer}`, and
+that of the fastest baseline of each task, by the time of the recipes' candidate: 2× means that the
+baseline takes twice as long. The brackets say over how many tasks, and on how many the baseline is
+ahead by more than one percent."""
 
 
 _OTHER_TASKS = """Where the means on `{suite}` would lie on other tasks of the same kind, at precision
@@ -53,7 +56,7 @@ def published_page(published: PublishedFigures, command: str, drawn: DrawnFigure
     parts = ["# Published figures", GENERATED.format(command=command)]
     rows = [[one.suite, one.contender, figures.times(one.clamped), one.source] for one in published.geomeans]
     parts += ["Geometric means as their authors published them, measured by their own evaluators."]
-    parts += [table(["suite", "contender", "clamped", "source"], rows), OTHER_ARITHMETIC]
+    parts += [table(["suite", "contender", "clamped", "source"], rows), SEE_OTHER_ARITHMETIC]
     parts += drawn.images() if drawn else ()
     for times in published.times:
         parts += _times(times)
@@ -72,7 +75,8 @@ def _glance(found: Sequence[ResultsTable], context: Context) -> str:
             row += [over_published(one, recipes, context.published.times_of(one.suite))]
             rows.append([*row, behind(peer), lead(one.leads(recipes))])
     head = ["suite", "device", "precision", WINNERS, COLD, "verdicts", "over published eager"]
-    return table([*head, PEER, "fastest baseline"], rows)
+    peer = f"{PEER.partition(':')[2]}'s time / ours (tasks)"
+    return table([*head, peer, "fastest baseline's time / ours (tasks)"], rows)
 
 
 def _best_published(published: PublishedFigures) -> Iterator[str]:

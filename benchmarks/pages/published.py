@@ -19,7 +19,10 @@ ones, so ours and published figures do not compare there: on 8 of the 14 tasks o
 4, 6, 8, 10, 12 and 14: other attention, no prefill, fewer copies), and on 49 and 50 of
 `level3-pike`. Each file says how it differs. `pike suites add published CHECKOUT` registers the
 published tasks themselves, as `level3-pike:published` and `level5:published`."""
-"""What stands wherever our figures and published ones can be read together."""
+"""What stands beside the published figures on the first page of results."""
+SEE_OTHER_ARITHMETIC = """**Not side by side.** On some tasks ours and published figures do not compare:
+[the first page of results](index.md) says on which, and why."""
+"""What stands wherever else both can be read together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from pages.chart import all_counted
 from pages.cold import COLD, NO_SEARCHES, ColdSearches
 from pages.drawn import DrawnFigures, name_of
 from pages.markdown import GENERATED, plain_ms, safe, table
-from pages.published import OTHER_ARITHMETIC, PublishedFigures, PublishedTimes
+from pages.published import SEE_OTHER_ARITHMETIC, PublishedFigures, PublishedTimes
 from pike.core import figures
 from pike.core.comparison.contender import ContenderKind
 from pike.core.comparison.results import Result
@@ -137,7 +137,7 @@ def _summary(found: Sequence[ResultsTable], context: Context) -> Iterator[str]:
     if lines:
         yield "\n".join(lines)
     if any(one.suite == found[0].suite for one in context.published.geomeans):
-        yield OTHER_ARITHMETIC
+        yield SEE_OTHER_ARITHMETIC
     yield "[How to read these pages](reading.md) defines every column."
 
 
