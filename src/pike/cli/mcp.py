@@ -23,15 +23,9 @@ from pike.core.errors import UserError
 
 Tasks = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="TASK",
-        help="Tasks to offer beside those of the suites: files or package.module:callable.",
-        show_default=False,
-    ),
+    typer.Argument(metavar="TASK", help="Tasks to offer beside those of the suites: files or package.module:callable."),
 ]
-OnlyRun = Annotated[
-    Path | None, typer.Option("--run", metavar="RUN", help="Offer this run and nothing else.", show_default=False)
-]
+OnlyRun = Annotated[Path | None, typer.Option("--run", metavar="RUN", help="Offer this run and nothing else.")]
 Root = Annotated[
     Path,
     typer.Option(
@@ -48,9 +42,7 @@ NoToken = Annotated[bool, typer.Option("--no-token", help="Ask for no token (onl
 PrintConfig = Annotated[
     str | None,
     typer.Option(
-        metavar="CLIENT",
-        help=f"Print what to put into a client's configuration: {', '.join(server.CLIENTS)}.",
-        show_default=False,
+        metavar="CLIENT", help=f"Print what to put into a client's configuration: {', '.join(server.CLIENTS)}."
     ),
 ]
 

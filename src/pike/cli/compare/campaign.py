@@ -28,10 +28,7 @@ MOST_FAILURES = 20
 MOST_OPEN = 8
 """Rows of open runs that the panel shows."""
 
-File = Annotated[
-    Path | None,
-    typer.Argument(metavar="CONFIG", help="A TOML file with a table [campaign].", show_default=False),
-]
+File = Annotated[Path | None, typer.Argument(metavar="CONFIG", help="A TOML file with a table [campaign].")]
 Out = Annotated[
     Path | None,
     typer.Option(
@@ -39,8 +36,7 @@ Out = Annotated[
     ),
 ]
 Resume = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="Carry on the campaign in this folder.", show_default=False, file_okay=False),
+    Path | None, typer.Option(metavar="FOLDER", help="Carry on the campaign in this folder.", file_okay=False)
 ]
 
 

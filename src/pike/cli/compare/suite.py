@@ -28,11 +28,7 @@ from pike.core.verdict.evaluation import Effort, Precision
 
 Targets = Annotated[
     list[str],
-    typer.Argument(
-        metavar="TARGETS...",
-        help="Suites, tasks of them (SUITE/ID), files, package.module:callable.",
-        show_default=False,
-    ),
+    typer.Argument(metavar="TARGETS...", help="Suites, tasks of them (SUITE/ID), files, package.module:callable."),
 ]
 Contenders = Annotated[
     str | None,
@@ -66,16 +62,13 @@ Workers = Annotated[
 ]
 Have = Annotated[
     list[Path] | None,
-    typer.Option(
-        metavar="PATH", help="Results known elsewhere, not measured again; may be repeated.", show_default=False
-    ),
+    typer.Option(metavar="PATH", help="Results known elsewhere, not measured again; may be repeated."),
 ]
 Known = Annotated[
     list[Path] | None,
     typer.Option(
         metavar="PATH",
         help="Histories of searches over recipes: what won is tried first, then what is new; may be repeated.",
-        show_default=False,
     ),
 ]
 Candidates = Annotated[int, typer.Option(min=1, metavar="N", help="The most candidates of one search over recipes.")]
@@ -91,9 +84,7 @@ Part = Annotated[str, typer.Option(metavar="K/N", help="Every N-th task from the
 ShareCaches = Annotated[
     bool, typer.Option("--share-caches", help="Have the baselines of a task share what compilers leave behind.")
 ]
-Commit = Annotated[
-    str, typer.Option(metavar="HASH", help="The commit of the source, where there is no checkout.", show_default=False)
-]
+Commit = Annotated[str, typer.Option(metavar="HASH", help="The commit of the source, where there is no checkout.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan, and how long it should take.")]
 
 

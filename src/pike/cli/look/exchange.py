@@ -17,9 +17,7 @@ from pike.core import figures
 To = Annotated[
     str,
     typer.Option(
-        metavar="FORM",
-        help="jsonl, hf-dataset, openevolve, kernelbench, mlflow, wandb, trackio or tensorboard.",
-        show_default=False,
+        metavar="FORM", help="jsonl, hf-dataset, openevolve, kernelbench, mlflow, wandb, trackio or tensorboard."
     ),
 ]
 Out = Annotated[
@@ -29,9 +27,7 @@ Out = Annotated[
 Source = Annotated[
     Path,
     typer.Argument(
-        metavar="SOURCE",
-        help="A PIKE data folder, a checkpoint of OpenEvolve, or a database of ShinkaEvolve.",
-        show_default=False,
+        metavar="SOURCE", help="A PIKE data folder, a checkpoint of OpenEvolve, or a database of ShinkaEvolve."
     ),
 ]
 Runs = Annotated[Path, typer.Option("--out", metavar="RUNS", help="The folder for the runs.", file_okay=False)]

@@ -23,7 +23,6 @@ Folders = Annotated[
     typer.Argument(
         metavar="RUN|CAMPAIGN|SUITE...",
         help="Folders that PIKE wrote; one contender on one task in several of them is a repeat.",
-        show_default=False,
     ),
 ]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="The folder for the files.", file_okay=False)]

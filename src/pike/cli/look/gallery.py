@@ -16,16 +16,11 @@ from pike.cli import options as opt
 from pike.cli.terminal import PlainHelp, Terminal
 from pike.core import figures
 
-Names = Annotated[
-    list[str] | None, typer.Argument(metavar="[NAME]...", help="Winners, by default all.", show_default=False)
-]
+Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Winners, by default all.")]
 Recipes = Annotated[
     bool, typer.Option("--recipes", help="Search for the best composition of recipes first, and measure it too.")
 ]
-Out = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Append the results to a file of JSON lines (.jsonl).", show_default=False),
-]
+Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Append the results to a file of JSON lines (.jsonl).")]
 
 app = typer.Typer(
     name="gallery", help="List winners that come with PIKE, and verify them.", invoke_without_command=True

@@ -25,7 +25,6 @@ Runs = Annotated[
         metavar="FOLDER",
         help="The folder in which runs are, by default `runs`; with --evaluate the one that keeps the queue, by "
         "default `service`.",
-        show_default=False,
         file_okay=False,
     ),
 ]
@@ -34,15 +33,12 @@ Port = Annotated[int, typer.Option(min=0, max=65535, metavar="PORT", help="Where
 AllowHost = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="NAME",
-        help="A name or address under which others reach the server; needed for any host but loopback.",
-        show_default=False,
+        metavar="NAME", help="A name or address under which others reach the server; needed for any host but loopback."
     ),
 ]
 Evaluate = Annotated[bool, typer.Option("--evaluate", help="Serve the judge, not the dashboard.")]
 TokensFile = Annotated[
-    Path | None,
-    typer.Option("--tokens", metavar="FILE", help="Who may ask the judge: a TOML table for each.", show_default=False),
+    Path | None, typer.Option("--tokens", metavar="FILE", help="Who may ask the judge: a TOML table for each.")
 ]
 
 

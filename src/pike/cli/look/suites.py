@@ -20,15 +20,12 @@ Name = Annotated[
     typer.Argument(
         metavar="NAME",
         help="What all of it is called. Levels become NAME:LEVEL, and LEVEL:published for the name published.",
-        show_default=False,
     ),
 ]
 Place = Annotated[
     str,
     typer.Argument(
-        metavar="PLACE",
-        help="A checkout of KernelBench or a fork of it, a folder of files, or hf:OWNER/NAME[/SPLIT].",
-        show_default=False,
+        metavar="PLACE", help="A checkout of KernelBench or a fork of it, a folder of files, or hf:OWNER/NAME[/SPLIT]."
     ),
 ]
 

@@ -37,7 +37,6 @@ Suite = Annotated[
         metavar="SUITE|TASK",
         help="A suite: a shipped or registered one, a folder of files, a checkout of KernelBench, or "
         "hf:OWNER/NAME[/SPLIT]; with :small after it, its small variants. Or one task.",
-        show_default=False,
     ),
 ]
 Lint = Annotated[

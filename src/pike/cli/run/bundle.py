@@ -28,7 +28,7 @@ Packed = Annotated[
     Path | None, typer.Option("--out", metavar="FILE", help="The bundle.", show_default="RUN.bundle here")
 ]
 Author = Annotated[str | None, typer.Option(metavar="NAME", help="Who wrote the answers.", show_default="by-hand")]
-Bundle = Annotated[Path, typer.Argument(metavar="BUNDLE", help="What pike bundle wrote.", show_default=False)]
+Bundle = Annotated[Path, typer.Argument(metavar="BUNDLE", help="What pike bundle wrote.")]
 Verdicts = Annotated[
     Path | None,
     typer.Option("--out", metavar="FILE", help="The verdicts.", show_default="BUNDLE.verdicts.jsonl"),

@@ -33,10 +33,7 @@ is kept for the finalist. When the rest is up only asking stops and steps in fli
 one is in flight."""
 
 Folder = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The folder for the runs.", file_okay=False)]
-Tasks = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="TASK", help="Other tasks, e.g. demo/gpt_block:small.", show_default=False),
-]
+Tasks = Annotated[list[str] | None, typer.Argument(metavar="TASK", help="Other tasks, e.g. demo/gpt_block:small.")]
 Queries = Annotated[int, typer.Option(min=1, metavar="N", help="The most candidates for each model.")]
 
 

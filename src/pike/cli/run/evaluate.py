@@ -18,9 +18,7 @@ from pike.cli.display.verdict import exit_code, show_verdict
 from pike.cli.terminal import Terminal
 from pike.core.verdict.evaluation import Effort
 
-Candidate = Annotated[
-    Path, typer.Argument(metavar="CANDIDATE", help="A Python file with a class ModelNew.", show_default=False)
-]
+Candidate = Annotated[Path, typer.Argument(metavar="CANDIDATE", help="A Python file with a class ModelNew.")]
 Final = Annotated[bool, typer.Option("--final", help="Measure as thoroughly as at the end of a run.")]
 
 

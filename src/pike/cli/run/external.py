@@ -42,7 +42,6 @@ AnswerFile = Annotated[
         metavar="ANSWER",
         help="A candidate file (.py), any other file with the answer's text, - for stdin, or a folder with an answer "
         "step-N.py, step-N.md or step-N.txt for each of several prompts; or verdicts of pike judge.",
-        show_default=False,
     ),
 ]
 Parent = Annotated[
