@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from pike.api import campaigns as api
 from pike.cli import options as opt
@@ -52,12 +51,10 @@ def slurm(
             terminal.confirm_spending("campaign", api.campaign_usd(file))
     script, job = api.slurm_script(configs, out or Path("runs"), wanted, settings=settings or (), submit=submit)
     name = api.job_name(script)
-    terminal.show(Text(f"script    {script}"))
+    terminal.show(f"script    {script}")
     terminal.show(
-        Text(
-            f"job       {job}, stop it and its successors with:  scancel --name {name}"
-            if job
-            else f"send it   sbatch {script}"
-        )
+        f"job       {job}, stop it and its successors with:  scancel --name {name}"
+        if job
+        else f"send it   sbatch {script}"
     )
     terminal.result({"script": str(script), "job": job, "name": name})

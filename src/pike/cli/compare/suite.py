@@ -139,7 +139,7 @@ def suite(
     page = write_page(out) if not dry_run and has_results(out) else None
     if not dry_run:
         terminal.show(*(suite_table(table) for table in found), *(parts_table(table) for table in found if table.parts))
-        terminal.show(Text(f"results   {out}"), *([Text(f"page      {page}")] if page else []))
+        terminal.show(f"results   {out}", *([Text(f"page      {page}")] if page else []))
     results = [_flat(one) for table in found for one in table.cells.values()]
     terminal.result({"out": str(out), "report": None if page is None else str(page), "results": results})
 
@@ -171,7 +171,7 @@ def _show_plan(terminal: Terminal, plan: api.SuitePlan, minutes: float | None) -
         table.add_row(Text(", ".join(stage.contenders)), Text(stage.place), str(stage.cells), *times)
     terminal.show(table)
     slices = f", {total / 60.0 / minutes:.1f} times {minutes:g} minutes" if minutes else ""
-    terminal.show(Text(f"{figures.plural(len(plan.known), 'result')} known; about {figures.duration(total)}{slices}"))
+    terminal.show(f"{figures.plural(len(plan.known), 'result')} known; about {figures.duration(total)}{slices}")
 
 
 def suite_table(found: ResultsTable) -> Table:

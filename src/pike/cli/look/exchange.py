@@ -37,8 +37,8 @@ def export(run: opt.Run, to: To, out: Out = None, as_json: opt.Json = False) -> 
     """Write a run, finished or not, in the form of another tool."""
     terminal = Terminal(as_json)
     done = outputs.export(run, to, out)
-    terminal.show(Text(done.sentence))
-    terminal.show(Text(done.path))
+    terminal.show(done.sentence)
+    terminal.show(done.path)
     terminal.result({"to": done.to, "path": done.path, **done.counts})
 
 
@@ -46,6 +46,6 @@ def import_(source: Source, out: Runs = Path("runs"), as_json: opt.Json = False)
     """Write runs of another tool as journals, marked imported: PIKE did not judge them."""
     terminal = Terminal(as_json)
     folders = outputs.import_runs(source, out)
-    terminal.show(Text(f"Imported {figures.plural(len(folders), 'run')}; pike report shows each:"))
+    terminal.show(f"Imported {figures.plural(len(folders), 'run')}; pike report shows each:")
     terminal.show(*(Text(str(folder)) for folder in folders))
     terminal.result({"runs": [str(folder) for folder in folders]})

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from pike import server
 from pike.api.bare.bundles import MOST_JUDGES
@@ -75,8 +74,8 @@ def serve(
     access = server.DashboardAccess(token, hosts, look_freely=free)
 
     def started(url: str) -> None:
-        terminal.note(Text(f"Serving '{folder}' at {url}/; Ctrl-C ends it."))
-        terminal.note(Text(f"To pause, stop and resume runs, open  {url}/#token={token}", style="bold"))
+        terminal.note(f"Serving '{folder}' at {url}/; Ctrl-C ends it.")
+        terminal.note(f"To pause, stop and resume runs, open  {url}/#token={token}", style="bold")
 
     asyncio.run(server.serve_dashboard(folder, host, port, access, started))
 
@@ -86,9 +85,9 @@ def _judge(place: server.ServicePlace, callers: server.ServiceTokens, options: O
     engine = replace(config.engine, concurrency=MOST_JUDGES)
 
     def started(url: str) -> None:
-        terminal.note(Text(f"Judging for others at {url}; the queue is in '{place.folder}'; Ctrl-C ends it."))
+        terminal.note(f"Judging for others at {url}; the queue is in '{place.folder}'; Ctrl-C ends it.")
         if token:
-            terminal.note(Text(f"To bring tasks, clients need  {server.TOKEN}={token}", style="bold"))
+            terminal.note(f"To bring tasks, clients need  {server.TOKEN}={token}", style="bold")
 
     terms = server.DeskTerms(sandbox=config.evaluate.sandbox)
     asyncio.run(server.serve_evaluations(place, callers, terms, engine, started))
