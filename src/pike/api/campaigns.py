@@ -16,19 +16,16 @@ from pike.core.comparison.campaign import CampaignFile, CampaignPlan
 from pike.core.errors import UserError
 from pike.core.settings.merging import parse_setting
 from pike.engine.executors import Executor
-from pike.engine.schedule.campaign import (
-    CampaignWiring,
-    follow_campaign,
-    is_campaign,
-    resume_campaign,
-    start_campaign,
-    write_figures,
-)
+from pike.engine.schedule.campaign import CampaignWiring, follow_campaign, resume_campaign, start_campaign
+from pike.engine.schedule.campaign import is_campaign as is_campaign
+from pike.engine.schedule.campaign import write_figures as write_figures
 from pike.engine.schedule.plan import make_plan
 from pike.engine.schedule.progress import CampaignObserver
 from pike.engine.state.models import require_keys
 from pike.engine.tools.estimate import estimate
-from pike.engine.tools.slurm import Allocation, job_name, submit_script, write_script
+from pike.engine.tools.slurm import Allocation as Allocation
+from pike.engine.tools.slurm import job_name as job_name
+from pike.engine.tools.slurm import submit_script, write_script
 from pike.reporting.campaign import CampaignFigures, summarise_campaign
 
 
@@ -198,19 +195,3 @@ def slurm_script(
         make_plan(campaign_file(config, settings=(*wanted.settings(), *settings)))
     script = write_script([(Path(one), Path(out) / Path(one).stem) for one in configs], wanted, settings)
     return script, submit_script(script) if submit else ""
-
-
-__all__ = [
-    "Allocation",
-    "Campaign",
-    "Shared",
-    "campaign",
-    "campaign_file",
-    "campaign_usd",
-    "is_campaign",
-    "job_name",
-    "plan_usd",
-    "slurm_script",
-    "watch_campaign",
-    "write_figures",
-]

@@ -20,38 +20,21 @@ from pike.core.settings.config import EngineConfig
 from pike.core.task import Task
 from pike.engine import Executor, LentExecutor, LocalExecutor, Observer, RunResult, Wiring, start
 from pike.engine.external import batch, external_run
-from pike.engine.external.answers import ANSWER_BYTES, answer_from, as_answer, read_answer
+from pike.engine.external.answers import ANSWER_BYTES as ANSWER_BYTES
+from pike.engine.external.answers import answer_from as answer_from
+from pike.engine.external.answers import as_answer as as_answer
+from pike.engine.external.answers import read_answer as read_answer
 from pike.engine.external.batch import Told
-from pike.engine.external.bundle import is_verdicts
+from pike.engine.external.bundle import is_verdicts as is_verdicts
 from pike.engine.external.elsewhere import PackedRuns, tell_verdicts
-from pike.engine.external.status import ExternalStatus, MoveReply, Question
+from pike.engine.external.status import ExternalStatus as ExternalStatus
+from pike.engine.external.status import MoveReply as MoveReply
+from pike.engine.external.status import Question as Question
 from pike.engine.output.originals import OriginalModel
 from pike.engine.output.originals import load as load_original
 from pike.engine.tools import catalogue
 
 T = TypeVar("T")
-
-__all__ = [
-    "ANSWER_BYTES",
-    "ExternalRuns",
-    "ExternalStatus",
-    "MoveReply",
-    "Question",
-    "answer_from",
-    "as_answer",
-    "ask",
-    "ask_all",
-    "brief",
-    "bundle",
-    "check_terms",
-    "finish",
-    "is_verdicts",
-    "read_answer",
-    "status",
-    "tell",
-    "tell_all",
-    "tell_judged",
-]
 
 
 def ask(folder: str | Path, *, step: int | None = None) -> Question:

@@ -16,27 +16,15 @@ from pike.core.verdict.lint import LintReport
 from pike.engine.output.commit import commit
 from pike.engine.tools.linting import lint_tasks
 from pike.tasks.lint_verdicts import LintVerdict, keep, known, verdict_of
-from pike.tasks.loaders.registered import RegisteredSuite, registered
+from pike.tasks.loaders.registered import RegisteredSuite as RegisteredSuite
 from pike.tasks.loaders.registered import add as _add
-from pike.tasks.loaders.registered import remove as remove_suite
-from pike.tasks.outline import Outline, TensorOutline
+from pike.tasks.loaders.registered import registered as registered
+from pike.tasks.loaders.registered import remove
+from pike.tasks.outline import Outline
+from pike.tasks.outline import TensorOutline as TensorOutline
 from pike.tasks.outline_process import Inspector
 
-__all__ = [
-    "Linted",
-    "RegisteredSuite",
-    "SuiteInfo",
-    "TaskInfo",
-    "TensorOutline",
-    "add_suite",
-    "is_suite",
-    "known_suites",
-    "lint_suite",
-    "look_into",
-    "registered",
-    "remember",
-    "remove_suite",
-]
+remove_suite = remove
 
 
 @dataclass(frozen=True, slots=True)

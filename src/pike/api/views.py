@@ -6,63 +6,44 @@ Knows where each comes from. Does not know how it looks on a terminal or a page.
 from pathlib import Path
 
 from pike.api.options import compose_config
-from pike.engine import Activity, ExternalStatus, MoveReply, Observer, Progress, Question, RunResult
-from pike.engine.external.external_run import is_run
-from pike.engine.schedule.progress import CampaignProgress
-from pike.engine.tools.catalogue import PresetInfo
+from pike.engine import Activity as Activity
+from pike.engine import ExternalStatus as ExternalStatus
+from pike.engine import MoveReply as MoveReply
+from pike.engine import Observer as Observer
+from pike.engine import Progress as Progress
+from pike.engine import Question as Question
+from pike.engine import RunResult as RunResult
+from pike.engine.external.external_run import is_run as is_run
+from pike.engine.schedule.progress import CampaignProgress as CampaignProgress
+from pike.engine.tools.catalogue import PresetInfo as PresetInfo
 from pike.engine.tools.catalogue import presets as known_presets
-from pike.engine.tools.doctor import Check
-from pike.engine.tools.estimate import Estimate
-from pike.engine.tools.self_test import SelfTestResult
-from pike.exchange import Exported
-from pike.reporting import ReportedCandidate, RunSummary, has_results, summarise
-from pike.reporting.campaign import CampaignFigures, CellFigures, CellState
-from pike.reporting.figures.entry import FigureEntry
-from pike.reporting.follow import FollowedFolder, FollowedRun
-from pike.reporting.standings import FAST, Axis, Cut, Spread
-from pike.reporting.view import index_view, page, policy
-from pike.reporting.view.shell import as_json
-from pike.tasks import in_suite, suites
-from pike.tasks import resolve as find_task
+from pike.engine.tools.doctor import Check as Check
+from pike.engine.tools.estimate import Estimate as Estimate
+from pike.engine.tools.self_test import SelfTestResult as SelfTestResult
+from pike.exchange import Exported as Exported
+from pike.reporting import ReportedCandidate as ReportedCandidate
+from pike.reporting import RunSummary as RunSummary
+from pike.reporting import has_results as has_results
+from pike.reporting import summarise as summarise
+from pike.reporting.campaign import CampaignFigures as CampaignFigures
+from pike.reporting.campaign import CellFigures as CellFigures
+from pike.reporting.campaign import CellState as CellState
+from pike.reporting.figures.entry import FigureEntry as FigureEntry
+from pike.reporting.follow import FollowedFolder as FollowedFolder
+from pike.reporting.follow import FollowedRun as FollowedRun
+from pike.reporting.standings import FAST as FAST
+from pike.reporting.standings import Axis as Axis
+from pike.reporting.standings import Cut as Cut
+from pike.reporting.standings import Spread as Spread
+from pike.reporting.view import index_view as index_view
+from pike.reporting.view import page as page
+from pike.reporting.view import policy as policy
+from pike.reporting.view.shell import as_json as as_json
+from pike.tasks import in_suite as in_suite
+from pike.tasks import resolve
+from pike.tasks import suites as suites
 
-__all__ = [
-    "FAST",
-    "Activity",
-    "Axis",
-    "CampaignFigures",
-    "CampaignProgress",
-    "CellFigures",
-    "CellState",
-    "Check",
-    "Cut",
-    "Estimate",
-    "Exported",
-    "ExternalStatus",
-    "FigureEntry",
-    "FollowedFolder",
-    "FollowedRun",
-    "MoveReply",
-    "Observer",
-    "PresetInfo",
-    "Progress",
-    "Question",
-    "ReportedCandidate",
-    "RunResult",
-    "RunSummary",
-    "SelfTestResult",
-    "Spread",
-    "as_json",
-    "find_task",
-    "has_results",
-    "in_suite",
-    "index_view",
-    "is_run",
-    "page",
-    "policy",
-    "presets",
-    "suites",
-    "summarise",
-]
+find_task = resolve
 
 
 def presets(config: str | Path | None = None) -> tuple[PresetInfo, ...]:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from pike import server
 from pike.api.external import check_terms
@@ -23,15 +22,9 @@ from pike.core.errors import UserError
 
 Tasks = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="TASK",
-        help="Tasks to offer beside those of the suites: files or package.module:callable.",
-        show_default=False,
-    ),
+    typer.Argument(metavar="TASK", help="Tasks to offer beside those of the suites: files or package.module:callable."),
 ]
-OnlyRun = Annotated[
-    Path | None, typer.Option("--run", metavar="RUN", help="Offer this run and nothing else.", show_default=False)
-]
+OnlyRun = Annotated[Path | None, typer.Option("--run", metavar="RUN", help="Offer this run and nothing else.")]
 Root = Annotated[
     Path,
     typer.Option(
@@ -48,9 +41,7 @@ NoToken = Annotated[bool, typer.Option("--no-token", help="Ask for no token (onl
 PrintConfig = Annotated[
     str | None,
     typer.Option(
-        metavar="CLIENT",
-        help=f"Print what to put into a client's configuration: {', '.join(server.CLIENTS)}.",
-        show_default=False,
+        metavar="CLIENT", help=f"Print what to put into a client's configuration: {', '.join(server.CLIENTS)}."
     ),
 ]
 
@@ -88,7 +79,7 @@ def mcp(
         _serve_http(offer, host, port, no_token)
     else:
         if sys.stdin.isatty():
-            Terminal().note(Text("Serving on standard streams, for a client that starts this; Ctrl-C ends it."))
+            Terminal().note("Serving on standard streams, for a client that starts this; Ctrl-C ends it.")
         asyncio.run(server.serve_stdio(offer))
 
 
@@ -97,13 +88,11 @@ def _serve_http(offer: server.Offer, host: str, port: int, no_token: bool) -> No
     chosen = os.environ.get(server.TOKEN_VARIABLE)
     token = server.check_token(chosen, host, without=no_token)
     if token and not chosen:
-        terminal.note(Text(f"Token, shown once: {token}", style="bold"))
-        terminal.note(
-            Text(f"Clients send it as  Authorization: Bearer TOKEN  (set {server.TOKEN_VARIABLE} to choose it).")
-        )
+        terminal.note(f"Token, shown once: {token}", style="bold")
+        terminal.note(f"Clients send it as  Authorization: Bearer TOKEN  (set {server.TOKEN_VARIABLE} to choose it).")
 
     def started(url: str) -> None:
-        terminal.note(Text(f"Serving at {url}; Ctrl-C ends it."))
+        terminal.note(f"Serving at {url}; Ctrl-C ends it.")
 
     asyncio.run(server.serve_http(offer, host, port, token, started))
 
@@ -113,7 +102,7 @@ def _print_config(client: str, arguments: Sequence[str], url: str) -> None:
     command = [str(Path(program).resolve())] if program else [sys.executable, "-m", "pike"]
     place, _, text = server.client_config(client, [*command, *arguments], url).partition("\n\n")
     terminal = Terminal()
-    terminal.note(Text(place, style="bold"))
+    terminal.note(place, style="bold")
     sys.stdout.write(text + "\n")
 
 

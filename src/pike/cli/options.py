@@ -17,12 +17,9 @@ def _model(help: str, default: str) -> typer.models.OptionInfo:
 
 
 Task = Annotated[
-    str,
-    typer.Argument(
-        metavar="TASK", help="A KernelBench-format file, SUITE/ID, or package.module:callable.", show_default=False
-    ),
+    str, typer.Argument(metavar="TASK", help="A KernelBench-format file, SUITE/ID, or package.module:callable.")
 ]
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.", show_default=False)]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
 
 Strategy = Annotated[
     str | None,
@@ -80,11 +77,7 @@ Out = Annotated[
 
 Track = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="TRACKER",
-        help="Follow the run in mlflow, wandb, trackio or tensorboard; may be repeated.",
-        show_default=False,
-    ),
+    typer.Option(metavar="TRACKER", help="Follow the run in mlflow, wandb, trackio or tensorboard; may be repeated."),
 ]
 
 Device = Annotated[
@@ -106,12 +99,9 @@ Precision = Annotated[
 ]
 Profile = Annotated[bool, typer.Option("--profile", help="Also say where the time of a valid candidate goes.")]
 
-Config = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="A TOML file of settings; options win over it.", show_default=False)
-]
+Config = Annotated[Path | None, typer.Option(metavar="FILE", help="A TOML file of settings; options win over it.")]
 Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="A.B=C", help="One setting by its path; may be repeated.", show_default=False),
+    list[str] | None, typer.Option("--set", metavar="A.B=C", help="One setting by its path; may be repeated.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result and nothing else.")]

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.prompt import Confirm
 from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text, TextType
 from typer.core import TyperCommand
 
 from pike.core import figures
@@ -98,15 +99,15 @@ class Terminal:
         if not Confirm.ask(f"Start this {what}, which spends {cost}?", console=self.notes, default=False):
             raise typer.Exit(130)
 
-    def show(self, *what: RenderableType) -> None:
-        """A result for people; nothing under `--json`."""
+    def show(self, *what: RenderableType, style: str = "") -> None:
+        """A result for people; nothing under `--json`. Strings are shown as they are, without markup."""
         if not self.as_json:
             for one in what:
-                self._out.print(one)
+                self._out.print(_plain(one, style))
 
-    def note(self, text: RenderableType) -> None:
-        """Something to know that is not the result; goes to stderr."""
-        self.notes.print(text)
+    def note(self, text: RenderableType, style: str = "") -> None:
+        """Something to know that is not the result; goes to stderr. A string is shown as it is."""
+        self.notes.print(_plain(text, style))
 
     def result(self, value: Any) -> None:
         """The result for programs: one JSON object on stdout under `--json`, nothing otherwise."""
@@ -115,15 +116,24 @@ class Terminal:
             sys.stdout.flush()
 
 
+def _plain(what: RenderableType, style: str) -> RenderableType:
+    return Text(what, style=style) if isinstance(what, str) else what
+
+
 def table_of(
-    words: Iterable[RenderableType], numbers: Iterable[RenderableType] = (), title: str | None = None
+    words: Iterable[RenderableType],
+    numbers: Iterable[RenderableType] = (),
+    title: TextType | None = None,
+    more_words: Iterable[RenderableType] = (),
 ) -> Table:
-    """An empty table: columns of words, which are folded, and behind them columns of numbers."""
+    """An empty table: columns of words, which are folded, then columns of numbers, then words again."""
     table = Table(title=title, title_justify="left")
     for name in words:
         table.add_column(name, overflow="fold")
     for name in numbers:
         table.add_column(name, justify="right")
+    for name in more_words:
+        table.add_column(name, overflow="fold")
     return table
 
 

@@ -168,11 +168,8 @@ def tasks_of(pid: int) -> list[int]:
 
 def _listed_children(pid: int) -> set[int]:
     """The same by reading every process of the machine, for kernels that do not list children."""
-    found = set()
-    for entry in os.listdir("/proc"):
-        if entry.isdigit() and int(_stat(int(entry), _PARENT)) == pid:
-            found.add(int(entry))
-    return found
+    everyone = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+    return {other for other in everyone if int(_stat(other, _PARENT)) == pid}
 
 
 def _status(pid: int, task: int) -> dict[str, str]:

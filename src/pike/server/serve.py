@@ -110,15 +110,9 @@ async def serve_http(
             be used.
     """
     async with aclosing(external or ExternalRuns()) as moves:
-        server = _built(offer, moves)
-        import uvicorn
-
-        app: ASGIApp = server.streamable_http_app(streamable_http_path=PATH, host=host)
+        app: ASGIApp = _built(offer, moves).streamable_http_app(streamable_http_path=PATH, host=host)
         gated = TokenGate(app, token) if token else app
-        config = uvicorn.Config(gated, log_level="warning", timeout_graceful_shutdown=3)
-        with listen(host, port) as listener:
-            started(url_of(listener) + PATH)
-            await uvicorn.Server(config).serve(sockets=[listener])
+        await serve_app(gated, host, port, lambda url: started(url + PATH), timeout_graceful_shutdown=3)
 
 
 class TokenGate:
@@ -126,21 +120,49 @@ class TokenGate:
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
-        self._expected = f"Bearer {token}".encode()
+        self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection."""
-        if scope["type"] == "lifespan" or self._shown(scope):
+        if scope["type"] == "lifespan" or shows_token(scope, self._token):
             await self._app(scope, receive, send)
-            return
-        headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"www-authenticate", b"Bearer")]
-        await send({"type": "http.response.start", "status": 401, "headers": headers})
-        body = f"This PIKE server asks for its token: Authorization: Bearer <{TOKEN_VARIABLE}>\n"
-        await send({"type": "http.response.body", "body": body.encode()})
+        else:
+            words = f"This PIKE server asks for its token: Authorization: Bearer <{TOKEN_VARIABLE}>\n"
+            await refuse(send, 401, words, (b"www-authenticate", b"Bearer"))
 
-    def _shown(self, scope: Scope) -> bool:
-        shown = [value for name, value in scope.get("headers", ()) if name.lower() == b"authorization"]
-        return len(shown) == 1 and hmac.compare_digest(shown[0], self._expected)
+
+def shows_token(scope: Scope, token: str) -> bool:
+    """Whether a request carries the bearer token, exactly once."""
+    shown = [value for name, value in scope.get("headers", ()) if name.lower() == b"authorization"]
+    return len(shown) == 1 and hmac.compare_digest(shown[0], f"Bearer {token}".encode())
+
+
+async def refuse(send: Send, status: int, words: str, *headers: tuple[bytes, bytes]) -> None:
+    """Answer a request with a plain sentence instead of what it asked for."""
+    head = [(b"content-type", b"text/plain; charset=utf-8"), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": head})
+    await send({"type": "http.response.body", "body": words.encode()})
+
+
+async def serve_app(app: ASGIApp, host: str, port: int, started: Callable[[str], None], **options: Any) -> None:
+    """Serve an application until the process is told to stop.
+
+    Args:
+        app: it.
+        host: an address of this machine.
+        port: 0 for any free one.
+        started: called with the server's URL once it listens.
+        options: more for uvicorn.
+
+    Raises:
+        UserError: the address cannot be used.
+    """
+    import uvicorn
+
+    config = uvicorn.Config(app, log_level="warning", **options)
+    with listen(host, port) as listener:
+        started(url_of(listener))
+        await uvicorn.Server(config).serve(sockets=[listener])
 
 
 def _built(offer: Offer, external: ExternalRuns) -> MCPServer[Any]:

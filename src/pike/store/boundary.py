@@ -13,6 +13,8 @@ from pathlib import Path
 from pike.core.errors import StoreError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_PRIMARY_CODE = 0xFF
+"""The bits of an SQLite result code that extended codes refine."""
 _BUGS = (sqlite3.ProgrammingError, sqlite3.InterfaceError, sqlite3.IntegrityError, sqlite3.NotSupportedError)
 
 
@@ -26,7 +28,7 @@ def writing(folder: Path) -> Iterator[None]:
     except _BUGS:
         raise
     except sqlite3.Error as error:
-        full = _code(error) == sqlite3.SQLITE_FULL
+        full = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE == sqlite3.SQLITE_FULL
         raise StoreError(_cannot_write(folder, full, str(error))) from error
 
 
@@ -48,9 +50,3 @@ def _cannot_write(folder: Path, full: bool, what: str) -> str:
     if full:
         return f"The disk that holds '{folder}' is full ({what}): free some space"
     return f"The folder '{folder}' cannot be written: {what}"
-
-
-def _code(error: sqlite3.Error) -> int | None:
-    """The primary SQLite result code."""
-    code = getattr(error, "sqlite_errorcode", None)
-    return None if code is None else code & 0xFF

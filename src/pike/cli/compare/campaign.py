@@ -28,10 +28,7 @@ MOST_FAILURES = 20
 MOST_OPEN = 8
 """Rows of open runs that the panel shows."""
 
-File = Annotated[
-    Path | None,
-    typer.Argument(metavar="CONFIG", help="A TOML file with a table [campaign].", show_default=False),
-]
+File = Annotated[Path | None, typer.Argument(metavar="CONFIG", help="A TOML file with a table [campaign].")]
 Out = Annotated[
     Path | None,
     typer.Option(
@@ -39,8 +36,7 @@ Out = Annotated[
     ),
 ]
 Resume = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="Carry on the campaign in this folder.", show_default=False, file_okay=False),
+    Path | None, typer.Option(metavar="FOLDER", help="Carry on the campaign in this folder.", file_okay=False)
 ]
 
 
@@ -85,13 +81,13 @@ def show(terminal: Terminal, folder: Path, found: CampaignFigures) -> None:
     failed = [cell for cell in found.cells if cell.state is CellState.FAILED]
     terminal.show(*(Text(line, style="yellow") for line in failures(failed)))
     spent = f"{figures.plural(found.spend.queries, 'query')}, {figures.usd(found.spend.usd)}"
-    terminal.show(Text(f"{figures.plural(len(found.cells), 'run')}: {spent}, {figures.duration(found.seconds)}."))
-    terminal.show(Text(f"figures   {folder / 'campaign.json'}"))
+    terminal.show(f"{figures.plural(len(found.cells), 'run')}: {spent}, {figures.duration(found.seconds)}.")
+    terminal.show(f"figures   {folder / 'campaign.json'}")
     if waiting := sum(cell.state is CellState.BEGUN and cell.reason == WAITING for cell in found.cells):
         runs = f"{figures.plural(waiting, 'run')} of them wait for answers"
-        terminal.show(Text(f"{runs}:  pike ask {folder} --all --out prompts", style="bold"))
+        terminal.show(f"{runs}:  pike ask {folder} --all --out prompts", style="bold")
     if not found.finished:
-        terminal.show(Text(f"Not complete. Continue with:  pike campaign --resume {folder}", style="bold"))
+        terminal.show(f"Not complete. Continue with:  pike campaign --resume {folder}", style="bold")
 
 
 def standings_table(found: CampaignFigures) -> Table:

@@ -44,12 +44,10 @@ def simulate(
     found = []
     names, lacking = (preset, ()) if preset else comparable()
     if lacking:
-        terminal.note(
-            Text(f"Left out, as they need an extra (pip install 'pike-torch[openevolve]'): {', '.join(lacking)}")
-        )
+        terminal.note(f"Left out, as they need an extra (pip install 'pike-torch[openevolve]'): {', '.join(lacking)}")
     for each in compare(RunComparison(tuple(names), repeats, queries, tasks, level, seed_recipes)):
         found.append(each)
-        terminal.note(Text(f"{each.preset}: {figures.times(each.speedup.mean)}"))
+        terminal.note(f"{each.preset}: {figures.times(each.speedup.mean)}")
     terminal.show(_table(found), Text(MODEL, style="dim"))
     terminal.result({"simulated": found})
 

@@ -7,15 +7,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from pike.api import campaigns as api
 from pike.cli import options as opt
 from pike.cli.terminal import Terminal
 
-Studies = Annotated[
-    list[Path], typer.Argument(metavar="CONFIG...", help="Files as for pike campaign.", show_default=False)
-]
+Studies = Annotated[list[Path], typer.Argument(metavar="CONFIG...", help="Files as for pike campaign.")]
 Nodes = Annotated[int, typer.Option(min=1, metavar="N", help="Nodes; with several, judges work on Ray.")]
 Gpus = Annotated[int, typer.Option(min=0, metavar="N", help="GPUs of each node.")]
 Time = Annotated[str, typer.Option(metavar="H:MM:SS", help="The limit of each job, as for sbatch.")]
@@ -28,8 +25,7 @@ Out = Annotated[
 ]
 Submit = Annotated[bool, typer.Option("--submit", help="Also send the script with sbatch.")]
 Sbatch = Annotated[
-    list[str] | None,
-    typer.Option("--sbatch", metavar="OPTION", help="One more option of sbatch; may be repeated.", show_default=False),
+    list[str] | None, typer.Option("--sbatch", metavar="OPTION", help="One more option of sbatch; may be repeated.")
 ]
 
 
@@ -55,12 +51,10 @@ def slurm(
             terminal.confirm_spending("campaign", api.campaign_usd(file))
     script, job = api.slurm_script(configs, out or Path("runs"), wanted, settings=settings or (), submit=submit)
     name = api.job_name(script)
-    terminal.show(Text(f"script    {script}"))
+    terminal.show(f"script    {script}")
     terminal.show(
-        Text(
-            f"job       {job}, stop it and its successors with:  scancel --name {name}"
-            if job
-            else f"send it   sbatch {script}"
-        )
+        f"job       {job}, stop it and its successors with:  scancel --name {name}"
+        if job
+        else f"send it   sbatch {script}"
     )
     terminal.result({"script": str(script), "job": job, "name": name})

@@ -28,11 +28,7 @@ from pike.core.verdict.evaluation import Effort, Precision
 
 Targets = Annotated[
     list[str],
-    typer.Argument(
-        metavar="TARGETS...",
-        help="Suites, tasks of them (SUITE/ID), files, package.module:callable.",
-        show_default=False,
-    ),
+    typer.Argument(metavar="TARGETS...", help="Suites, tasks of them (SUITE/ID), files, package.module:callable."),
 ]
 Contenders = Annotated[
     str | None,
@@ -66,16 +62,13 @@ Workers = Annotated[
 ]
 Have = Annotated[
     list[Path] | None,
-    typer.Option(
-        metavar="PATH", help="Results known elsewhere, not measured again; may be repeated.", show_default=False
-    ),
+    typer.Option(metavar="PATH", help="Results known elsewhere, not measured again; may be repeated."),
 ]
 Known = Annotated[
     list[Path] | None,
     typer.Option(
         metavar="PATH",
         help="Histories of searches over recipes: what won is tried first, then what is new; may be repeated.",
-        show_default=False,
     ),
 ]
 Candidates = Annotated[int, typer.Option(min=1, metavar="N", help="The most candidates of one search over recipes.")]
@@ -91,9 +84,7 @@ Part = Annotated[str, typer.Option(metavar="K/N", help="Every N-th task from the
 ShareCaches = Annotated[
     bool, typer.Option("--share-caches", help="Have the baselines of a task share what compilers leave behind.")
 ]
-Commit = Annotated[
-    str, typer.Option(metavar="HASH", help="The commit of the source, where there is no checkout.", show_default=False)
-]
+Commit = Annotated[str, typer.Option(metavar="HASH", help="The commit of the source, where there is no checkout.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan, and how long it should take.")]
 
 
@@ -148,7 +139,7 @@ def suite(
     page = write_page(out) if not dry_run and has_results(out) else None
     if not dry_run:
         terminal.show(*(suite_table(table) for table in found), *(parts_table(table) for table in found if table.parts))
-        terminal.show(Text(f"results   {out}"), *([Text(f"page      {page}")] if page else []))
+        terminal.show(f"results   {out}", *([Text(f"page      {page}")] if page else []))
     results = [_flat(one) for table in found for one in table.cells.values()]
     terminal.result({"out": str(out), "report": None if page is None else str(page), "results": results})
 
@@ -180,7 +171,7 @@ def _show_plan(terminal: Terminal, plan: api.SuitePlan, minutes: float | None) -
         table.add_row(Text(", ".join(stage.contenders)), Text(stage.place), str(stage.cells), *times)
     terminal.show(table)
     slices = f", {total / 60.0 / minutes:.1f} times {minutes:g} minutes" if minutes else ""
-    terminal.show(Text(f"{figures.plural(len(plan.known), 'result')} known; about {figures.duration(total)}{slices}"))
+    terminal.show(f"{figures.plural(len(plan.known), 'result')} known; about {figures.duration(total)}{slices}")
 
 
 def suite_table(found: ResultsTable) -> Table:

@@ -80,8 +80,7 @@ def runs_table(rows: Sequence[RunRow]) -> Table:
 
 def history_table(result: RunResult) -> Table:
     """The compositions of recipes, each with its gain over the best before it."""
-    table = table_of(("recipes",), ("speedup", "gained"))
-    table.add_column("why not", overflow="fold")
+    table = table_of(("recipes",), ("speedup", "gained"), more_words=("why not",))
     for one in result.recipe_history:
         gained = f"+{one.gained - 1:.0%}" if one.gained else ""
         why = "" if one.speedup is not None else f"{one.status.value}: {one.reason}"

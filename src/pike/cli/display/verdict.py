@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from rich.table import Table
 from rich.text import Text
 
-from pike.cli.terminal import Terminal, facts_table
+from pike.cli.terminal import Terminal, facts_table, table_of
 from pike.core import figures
 from pike.core.verdict.evaluation import DeviceState, Evaluation, Status
 from pike.core.verdict.profile import Profile
@@ -22,7 +22,7 @@ def show_verdict(terminal: Terminal, verdict: Evaluation) -> None:
             terminal.show(profile_table(verdict.profile))
         terminal.show(profile_words(verdict.profile))
     if verdict.log and not verdict.valid:
-        terminal.show(Text(f"\n{verdict.log}", style="dim"))
+        terminal.show(f"\n{verdict.log}", style="dim")
 
 
 def exit_code(verdict: Evaluation) -> int:
@@ -90,10 +90,7 @@ def _state_lines(state: DeviceState | None) -> Iterable[str]:
 
 def profile_table(profile: Profile) -> Table:
     """Where the time of a candidate goes; names are the candidate's own."""
-    table = Table(title=Text(profile.source))
-    table.add_column("share", justify="right")
-    table.add_column("times", justify="right")
-    table.add_column("kernel or operator", overflow="fold")
+    table = table_of((), ("share", "times"), Text(profile.source), more_words=("kernel or operator",))
     for hotspot in profile.hotspots:
         table.add_row(f"{hotspot.share:.1%}", f"{hotspot.calls:.4g}", Text(hotspot.name))
     return table

@@ -35,19 +35,19 @@ def doctor(
     checks = judging.doctor(executor or "")
     ready = all(check.ok for check in checks if check.needed)
     terminal.show(checks_table(checks))
-    terminal.show(Text("Ready to run." if ready else "Not ready: see what is missing above.", style="bold"))
+    terminal.show("Ready to run." if ready else "Not ready: see what is missing above.", style="bold")
     terminal.result({"ready": ready, "checks": [dataclasses.asdict(check) for check in checks]})
     raise typer.Exit(0 if ready else 3)
 
 
 def _self_test(terminal: Terminal, device: str) -> int:
     """Show what is enforced here; 1 if a sample did not get its verdict."""
-    results = judging.self_test(device, lambda one: terminal.note(Text(f"{one.sample}: {one.got or one.detail}")))
+    results = judging.self_test(device, lambda one: terminal.note(f"{one.sample}: {one.got or one.detail}"))
     failed = [one for one in results if not one.ok]
     terminal.show(self_test_table(results))
     judged = figures.plural(sum(one.promised for one in results), "sample")
     words = f"{len(failed)} of {judged} did not get the expected verdict." if failed else f"All {judged} as expected."
-    terminal.show(Text(words, style="bold"))
+    terminal.show(words, style="bold")
     terminal.result({"ok": not failed, "trials": [dataclasses.asdict(one) for one in results]})
     return 1 if failed else 0
 

@@ -17,9 +17,7 @@ from pike.core import figures
 To = Annotated[
     str,
     typer.Option(
-        metavar="FORM",
-        help="jsonl, hf-dataset, openevolve, kernelbench, mlflow, wandb, trackio or tensorboard.",
-        show_default=False,
+        metavar="FORM", help="jsonl, hf-dataset, openevolve, kernelbench, mlflow, wandb, trackio or tensorboard."
     ),
 ]
 Out = Annotated[
@@ -29,9 +27,7 @@ Out = Annotated[
 Source = Annotated[
     Path,
     typer.Argument(
-        metavar="SOURCE",
-        help="A PIKE data folder, a checkpoint of OpenEvolve, or a database of ShinkaEvolve.",
-        show_default=False,
+        metavar="SOURCE", help="A PIKE data folder, a checkpoint of OpenEvolve, or a database of ShinkaEvolve."
     ),
 ]
 Runs = Annotated[Path, typer.Option("--out", metavar="RUNS", help="The folder for the runs.", file_okay=False)]
@@ -41,8 +37,8 @@ def export(run: opt.Run, to: To, out: Out = None, as_json: opt.Json = False) -> 
     """Write a run, finished or not, in the form of another tool."""
     terminal = Terminal(as_json)
     done = outputs.export(run, to, out)
-    terminal.show(Text(done.sentence))
-    terminal.show(Text(done.path))
+    terminal.show(done.sentence)
+    terminal.show(done.path)
     terminal.result({"to": done.to, "path": done.path, **done.counts})
 
 
@@ -50,6 +46,6 @@ def import_(source: Source, out: Runs = Path("runs"), as_json: opt.Json = False)
     """Write runs of another tool as journals, marked imported: PIKE did not judge them."""
     terminal = Terminal(as_json)
     folders = outputs.import_runs(source, out)
-    terminal.show(Text(f"Imported {figures.plural(len(folders), 'run')}; pike report shows each:"))
+    terminal.show(f"Imported {figures.plural(len(folders), 'run')}; pike report shows each:")
     terminal.show(*(Text(str(folder)) for folder in folders))
     terminal.result({"runs": [str(folder) for folder in folders]})

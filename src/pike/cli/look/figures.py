@@ -13,7 +13,7 @@ from rich.text import Text
 from pike.api import outputs
 from pike.api.views import FigureEntry
 from pike.cli import options as opt
-from pike.cli.terminal import Terminal
+from pike.cli.terminal import Terminal, table_of
 from pike.core.codec import encode
 from pike.core.errors import UserError
 from pike.core.figures import plural
@@ -23,7 +23,6 @@ Folders = Annotated[
     typer.Argument(
         metavar="RUN|CAMPAIGN|SUITE...",
         help="Folders that PIKE wrote; one contender on one task in several of them is a repeat.",
-        show_default=False,
     ),
 ]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="The folder for the files.", file_okay=False)]
@@ -66,19 +65,15 @@ def figures(
     terminal.show(_table(found))
     drawn = [entry for entry in found if entry.files]
     if drawn:
-        terminal.show(Text(f"{plural(len(drawn), 'figure')} in {out}"))
+        terminal.show(f"{plural(len(drawn), 'figure')} in {out}")
     terminal.result({"figures": [encode(one) | {"files": [str(file) for file in one.files]} for one in found]})
     if not drawn and not list_:
         raise UserError("Nothing could be drawn: pike figures --list says what is missing")
 
 
 def _table(found: tuple[FigureEntry, ...]) -> Table:
-    table = Table()
-    table.add_column("figure", overflow="fold")
-    table.add_column("shows")
     lacking = any(entry.missing for entry in found)
-    if lacking:
-        table.add_column("missing")
+    table = table_of(("figure", "shows", "missing") if lacking else ("figure", "shows"))
     for entry in found:
         name = Text(entry.name, style="dim" if entry.missing else "bold")
         table.add_row(name, entry.title, *([entry.missing] if lacking else []))

@@ -13,19 +13,14 @@ from rich.text import Text
 
 from pike.api.gallery import GalleryEntry, Verified, chosen, keep, verify_gallery
 from pike.cli import options as opt
-from pike.cli.terminal import PlainHelp, Terminal
+from pike.cli.terminal import PlainHelp, Terminal, table_of
 from pike.core import figures
 
-Names = Annotated[
-    list[str] | None, typer.Argument(metavar="[NAME]...", help="Winners, by default all.", show_default=False)
-]
+Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Winners, by default all.")]
 Recipes = Annotated[
     bool, typer.Option("--recipes", help="Search for the best composition of recipes first, and measure it too.")
 ]
-Out = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Append the results to a file of JSON lines (.jsonl).", show_default=False),
-]
+Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Append the results to a file of JSON lines (.jsonl).")]
 
 app = typer.Typer(
     name="gallery", help="List winners that come with PIKE, and verify them.", invoke_without_command=True
@@ -41,7 +36,7 @@ def gallery(context: typer.Context, as_json: opt.Json = False) -> None:
     if context.invoked_subcommand is None:
         terminal, found = Terminal(as_json), chosen(())
         terminal.show(gallery_table(found))
-        terminal.show(Text("pike gallery verify NAME measures one here; pike.gallery(NAME) loads it."))
+        terminal.show("pike gallery verify NAME measures one here; pike.gallery(NAME) loads it.")
         terminal.result({"gallery": [_flat(entry) for entry in found]})
 
 
@@ -63,10 +58,10 @@ def verify(
         keep(out, ())  # a name that cannot be used is said before minutes are spent
     broken = {entry.name: entry.problem for entry in wanted if entry.problem}
     sound = f"{len(wanted) - len(broken)} of {len(wanted)} winners can be read and define ModelNew"
-    terminal.note(Text(f"{sound}{''.join(f'; {name}: {problem}' for name, problem in broken.items())}."))
+    terminal.note(f"{sound}{''.join(f'; {name}: {problem}' for name, problem in broken.items())}.")
     found: list[Verified] = []
     for entry in wanted:
-        note = lambda stage, name=entry.name: terminal.note(Text(f"{name}: {stage}"))  # noqa: E731
+        note = lambda stage, name=entry.name: terminal.note(f"{name}: {stage}")  # noqa: E731
         one = verify_gallery(entry, device=device, recipes=recipes, on_stage=note)
         terminal.show(verified_table(one), *([Text(f"{one.note}.", style="yellow")] if one.note else []))
         found.append(one)
@@ -79,9 +74,7 @@ def verify(
 
 def gallery_table(found: Iterable[GalleryEntry]) -> Table:
     """Every winner with its speedup and where that was measured."""
-    table = Table()
-    for name in ("name", "original", "over eager", "over compile", "precision", "measured on", "when"):
-        table.add_column(name, overflow="fold")
+    table = table_of(("name", "original", "over eager", "over compile", "precision", "measured on", "when"))
     for flat in map(_flat, found):
         when = f"{'verified' if flat['verified'] else 'in its search'}, {flat['date'][:10]}"
         speeds = figures.times(flat["speedup"]), figures.times(flat["over_compile"])
@@ -93,9 +86,8 @@ def gallery_table(found: Iterable[GalleryEntry]) -> Table:
 def verified_table(one: Verified) -> Table:
     """A winner beside what was timed in the same sessions."""
     rows, terms = _verified(one)["results"], one.entry.found.options
-    table = Table(title=f"{one.entry.name} on {rows[0]['device']}, {terms.precision.value}", title_justify="left")
-    for name in ("", "time", "over eager", "95 % interval", "error", "verdict"):
-        table.add_column(name, overflow="fold")
+    title = f"{one.entry.name} on {rows[0]['device']}, {terms.precision.value}"
+    table = table_of(("", "time", "over eager", "95 % interval", "error", "verdict"), title=title)
     for row in rows:
         speed = figures.times(row["speedup"]), figures.interval(row["speedup_ci95"])
         words = Text(f"{row['status']} {row['reason']}".strip())

@@ -3,8 +3,6 @@
 Knows how prompts are printed. Does not know their words (`agents`).
 """
 
-from rich.text import Text
-
 from pike.api import judging
 from pike.api.options import given
 from pike.cli import options as opt
@@ -23,7 +21,7 @@ def prompts(
     """Print a typical prompt of every role; --set prompt.folder=FOLDER tries templates of your own."""
     version, found = judging.prompts(task, given(locals()))
     terminal = Terminal(as_json)
-    terminal.show(Text(f"Prompts, version {version}"))
+    terminal.show(f"Prompts, version {version}")
     for role, prompt in found.items():
-        terminal.show(Text(f"==== {role}, system prompt\n\n{prompt.system}\n\n==== {role}, prompt\n\n{prompt.user}\n"))
+        terminal.show(f"==== {role}, system prompt\n\n{prompt.system}\n\n==== {role}, prompt\n\n{prompt.user}\n")
     terminal.result({"version": version, "prompts": found})

@@ -6,8 +6,6 @@ Knows which page belongs to which folder. Does not know what a page holds (`api`
 from pathlib import Path
 from typing import Any
 
-from rich.text import Text
-
 from pike.api.campaigns import is_campaign, write_figures
 from pike.api.outputs import report as write_page
 from pike.api.views import RunSummary, summarise
@@ -26,8 +24,8 @@ def report(run: opt.Run, as_json: opt.Json = False) -> None:
     page = write_page(run)
     summary = summarise(run) if page.parent == run and page.name == "report.html" else None
     if summary is not None:
-        terminal.show(Text(_sentence(summary)))
-    terminal.show(Text(str(page)))
+        terminal.show(_sentence(summary))
+    terminal.show(str(page))
     terminal.result({"report": str(page), "summary": None if summary is None else _flat(summary)})
 
 
@@ -36,7 +34,7 @@ def _report_campaign(terminal: Terminal, folder: Path) -> None:
     found = write_figures(folder)
     campaign.show(terminal, folder, found)
     page = write_page(folder)
-    terminal.show(Text(f"page      {page}"))
+    terminal.show(f"page      {page}")
     terminal.result({"report": str(page), "campaign": found})
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from pike import server
 from pike.api.bare.bundles import MOST_JUDGES
@@ -25,7 +24,6 @@ Runs = Annotated[
         metavar="FOLDER",
         help="The folder in which runs are, by default `runs`; with --evaluate the one that keeps the queue, by "
         "default `service`.",
-        show_default=False,
         file_okay=False,
     ),
 ]
@@ -34,15 +32,12 @@ Port = Annotated[int, typer.Option(min=0, max=65535, metavar="PORT", help="Where
 AllowHost = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="NAME",
-        help="A name or address under which others reach the server; needed for any host but loopback.",
-        show_default=False,
+        metavar="NAME", help="A name or address under which others reach the server; needed for any host but loopback."
     ),
 ]
 Evaluate = Annotated[bool, typer.Option("--evaluate", help="Serve the judge, not the dashboard.")]
 TokensFile = Annotated[
-    Path | None,
-    typer.Option("--tokens", metavar="FILE", help="Who may ask the judge: a TOML table for each.", show_default=False),
+    Path | None, typer.Option("--tokens", metavar="FILE", help="Who may ask the judge: a TOML table for each.")
 ]
 
 
@@ -79,8 +74,8 @@ def serve(
     access = server.DashboardAccess(token, hosts, look_freely=free)
 
     def started(url: str) -> None:
-        terminal.note(Text(f"Serving '{folder}' at {url}/; Ctrl-C ends it."))
-        terminal.note(Text(f"To pause, stop and resume runs, open  {url}/#token={token}", style="bold"))
+        terminal.note(f"Serving '{folder}' at {url}/; Ctrl-C ends it.")
+        terminal.note(f"To pause, stop and resume runs, open  {url}/#token={token}", style="bold")
 
     asyncio.run(server.serve_dashboard(folder, host, port, access, started))
 
@@ -90,9 +85,9 @@ def _judge(place: server.ServicePlace, callers: server.ServiceTokens, options: O
     engine = replace(config.engine, concurrency=MOST_JUDGES)
 
     def started(url: str) -> None:
-        terminal.note(Text(f"Judging for others at {url}; the queue is in '{place.folder}'; Ctrl-C ends it."))
+        terminal.note(f"Judging for others at {url}; the queue is in '{place.folder}'; Ctrl-C ends it.")
         if token:
-            terminal.note(Text(f"To bring tasks, clients need  {server.TOKEN}={token}", style="bold"))
+            terminal.note(f"To bring tasks, clients need  {server.TOKEN}={token}", style="bold")
 
     terms = server.DeskTerms(sandbox=config.evaluate.sandbox)
     asyncio.run(server.serve_evaluations(place, callers, terms, engine, started))

@@ -20,15 +20,12 @@ Name = Annotated[
     typer.Argument(
         metavar="NAME",
         help="What all of it is called. Levels become NAME:LEVEL, and LEVEL:published for the name published.",
-        show_default=False,
     ),
 ]
 Place = Annotated[
     str,
     typer.Argument(
-        metavar="PLACE",
-        help="A checkout of KernelBench or a fork of it, a folder of files, or hf:OWNER/NAME[/SPLIT].",
-        show_default=False,
+        metavar="PLACE", help="A checkout of KernelBench or a fork of it, a folder of files, or hf:OWNER/NAME[/SPLIT]."
     ),
 ]
 
@@ -44,7 +41,7 @@ def suites(context: typer.Context, as_json: opt.Json = False) -> None:
     if context.invoked_subcommand is None:
         terminal, found = Terminal(as_json), tuple(registered().values())
         terminal.show(registered_table(found))
-        terminal.show(Text("pike suites add NAME PLACE registers a checkout, a folder or a data set."))
+        terminal.show("pike suites add NAME PLACE registers a checkout, a folder or a data set.")
         terminal.result({"suites": found, "changed": {suite.name: suite.changed for suite in found}})
 
 
@@ -60,15 +57,13 @@ def add(name: Name, place: Place, as_json: opt.Json = False) -> None:
 def remove(name: Name, as_json: opt.Json = False) -> None:
     """Forget what was registered under a name; the files stay."""
     terminal, found = Terminal(as_json), remove_suite(name)
-    terminal.show(Text(f"Forgot {', '.join(suite.name for suite in found)}."))
+    terminal.show(f"Forgot {', '.join(suite.name for suite in found)}.")
     terminal.result({"removed": [suite.name for suite in found]})
 
 
 def registered_table(suites: Iterable[RegisteredSuite]) -> Table:
     """Registered suites, with what has changed since."""
-    table = table_of(("suite",), ("tasks",))
-    for name in ("commit", "place", "files"):
-        table.add_column(name, overflow="fold")
+    table = table_of(("suite",), ("tasks",), more_words=("commit", "place", "files"))
     for suite in suites:
         changed = len(suite.changed)
         files = Text(f"{changed} changed", style="bold red") if changed else Text("unchanged", style="green")

@@ -37,7 +37,6 @@ Suite = Annotated[
         metavar="SUITE|TASK",
         help="A suite: a shipped or registered one, a folder of files, a checkout of KernelBench, or "
         "hf:OWNER/NAME[/SPLIT]; with :small after it, its small variants. Or one task.",
-        show_default=False,
     ),
 ]
 Lint = Annotated[
@@ -78,7 +77,7 @@ def tasks(
 def _list_suites(terminal: Terminal) -> None:
     found = known_suites()
     terminal.show(suites_table(found))
-    terminal.show(Text("pike tasks SUITE lists the tasks of one; a folder of tasks or hf:OWNER/NAME is a suite too."))
+    terminal.show("pike tasks SUITE lists the tasks of one; a folder of tasks or hf:OWNER/NAME is a suite too.")
     terminal.result({"suites": [dataclasses.asdict(suite) for suite in found]})
 
 
@@ -87,7 +86,7 @@ def _list_tasks(terminal: Terminal, suite: str, precision: Precision | None) -> 
     terminal.show(tasks_table(found))
     for task in found:
         for problem in task.outline.problems:
-            terminal.note(Text(f"{task.id}: {problem}", style="yellow"))
+            terminal.note(f"{task.id}: {problem}", style="yellow")
     terminal.result({"tasks": [_row(task) for task in found]})
 
 
@@ -105,11 +104,11 @@ def _lint_suite(terminal: Terminal, suite: str, terms: Options) -> None:
     for one in lint_suite(suite, terms):
         found.append(one)
         words = one.verdict.words if one.verdict else one.problem
-        terminal.note(Text(f"{one.id}: {words}{' (known)' if one.was_known else ''}"))
+        terminal.note(f"{one.id}: {words}{' (known)' if one.was_known else ''}")
     sound = [one for one in found if one.verdict is not None and one.verdict.sound]
     if len(sound) < len(found):
         terminal.show(linted_table(found))
-    terminal.show(Text(f"{len(sound)} of {figures.plural(len(found), 'task')} sound.", style="bold"))
+    terminal.show(f"{len(sound)} of {figures.plural(len(found), 'task')} sound.", style="bold")
     terminal.result({"sound": len(sound) == len(found), "tasks": found})
     raise typer.Exit(0 if len(sound) == len(found) else 1)
 
@@ -120,7 +119,7 @@ def _show_lint(terminal: Terminal, report: LintReport) -> None:
         tried += f", {report.untried} more not for lack of time"
     outcome = "all refused." if report.sound else f"{len(report.passing)} would pass."
     terminal.show(lint_table(report))
-    terminal.show(Text(f"{tried}: {outcome}", style="bold"))
+    terminal.show(f"{tried}: {outcome}", style="bold")
     terminal.result({"task": report.task, "sound": report.sound, "untried": report.untried, "answers": report.answers})
     raise typer.Exit(0 if report.sound else 1)
 
@@ -146,9 +145,8 @@ def tasks_table(tasks: Iterable[TaskInfo]) -> Table:
     """Tasks with what they take and return."""
     tasks = tuple(tasks)
     families = any(task.family for task in tasks)
-    table = table_of(("task", "family") if families else ("task",), ("parameters",))
-    for name in ("inputs", "outputs", "lint"):
-        table.add_column(name, overflow="fold")
+    words = ("task", "family") if families else ("task",)
+    table = table_of(words, ("parameters",), more_words=("inputs", "outputs", "lint"))
     for task in tasks:
         known, outline = task.lint, task.outline
         style = "dim" if known is None else "green" if known.sound else "bold red"

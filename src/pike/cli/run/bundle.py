@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from pike.api import external
 from pike.api.bare import bundles
@@ -28,7 +27,7 @@ Packed = Annotated[
     Path | None, typer.Option("--out", metavar="FILE", help="The bundle.", show_default="RUN.bundle here")
 ]
 Author = Annotated[str | None, typer.Option(metavar="NAME", help="Who wrote the answers.", show_default="by-hand")]
-Bundle = Annotated[Path, typer.Argument(metavar="BUNDLE", help="What pike bundle wrote.", show_default=False)]
+Bundle = Annotated[Path, typer.Argument(metavar="BUNDLE", help="What pike bundle wrote.")]
 Verdicts = Annotated[
     Path | None,
     typer.Option("--out", metavar="FILE", help="The verdicts.", show_default="BUNDLE.verdicts.jsonl"),
@@ -53,9 +52,9 @@ def bundle(
     path = out or Path(f"{run.resolve().name}.bundle")
     packed = external.bundle(run, path, answers=answers, author=author or "")
     for name, count in packed.candidates.items():
-        terminal.show(Text(f"{name or run}: {figures.plural(count, 'candidate')}"))
-    terminal.note(Text(f"Take it to the other machine:  pike judge {path}", style="bold"))
-    terminal.note(Text(f"Then here:  pike tell {run} {bundles.verdicts_path(path, None).name}", style="bold"))
+        terminal.show(f"{name or run}: {figures.plural(count, 'candidate')}")
+    terminal.note(f"Take it to the other machine:  pike judge {path}", style="bold")
+    terminal.note(f"Then here:  pike tell {run} {bundles.verdicts_path(path, None).name}", style="bold")
     terminal.result({"bundle": str(path), "digest": packed.digest, "candidates": packed.candidates})
 
 
@@ -75,7 +74,7 @@ def judge(
         devices=devices or "",
         judges=judges,
         max_minutes=max_minutes,
-        on_line=lambda line: terminal.show(Text(line)),
+        on_line=lambda line: terminal.show(line),
     )
-    terminal.show(Text(bundles.summary(found, bundles.verdicts_path(bundle, out))))
+    terminal.show(bundles.summary(found, bundles.verdicts_path(bundle, out)))
     terminal.result(encode(found))

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from pike.api import outputs, runs
 from pike.api.options import Options
@@ -33,10 +32,7 @@ is kept for the finalist. When the rest is up only asking stops and steps in fli
 one is in flight."""
 
 Folder = Annotated[Path, typer.Option("--out", metavar="FOLDER", help="The folder for the runs.", file_okay=False)]
-Tasks = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="TASK", help="Other tasks, e.g. demo/gpt_block:small.", show_default=False),
-]
+Tasks = Annotated[list[str] | None, typer.Argument(metavar="TASK", help="Other tasks, e.g. demo/gpt_block:small.")]
 Queries = Annotated[int, typer.Option(min=1, metavar="N", help="The most candidates for each model.")]
 
 
@@ -69,14 +65,14 @@ def demo(
     page = outputs.report(out)
     terminal.show(display.runs_table(rows))
     if all(row.result.finished for row in rows):
-        terminal.show(Text("Each number was measured again at the end, on fresh data, interleaved with the original."))
+        terminal.show("Each number was measured again at the end, on fresh data, interleaved with the original.")
     for row in rows:
         if warning := figures.disturbance(row.result.evaluation):
-            terminal.show(Text(f"{row.result.name}: {warning}", style="yellow"))
-    terminal.show(Text(f"Winning files, journals and results are in {out}; the page is {page}"))
+            terminal.show(f"{row.result.name}: {warning}", style="yellow")
+    terminal.show(f"Winning files, journals and results are in {out}; the page is {page}")
     for row in rows:
         if row.result.resume_command:
-            terminal.show(Text(f"Stopped: {row.result.stopped}. Continue with:  {row.result.resume_command}"))
+            terminal.show(f"Stopped: {row.result.stopped}. Continue with:  {row.result.resume_command}")
     terminal.result({"runs": [row.result.flat() for row in rows], "page": str(page)})
     raise typer.Exit(max(display.exit_code(row.result) for row in rows))
 
@@ -84,9 +80,7 @@ def demo(
 def _one(terminal: Terminal, task: str, folder: Path, terms: Options) -> display.RunRow:
     """Optimise one model; plain `torch.compile` is measured beside the finalists."""
     _put_aside(folder)
-    terminal.note(
-        Text(f"{task}: up to {terms['query_budget']} candidates from recipes, each judged against the original")
-    )
+    terminal.note(f"{task}: up to {terms['query_budget']} candidates from recipes, each judged against the original")
     with Watcher(terminal.notes) as watcher:
         done = runs.optimize(task, out=folder, observer=watcher, **terms)
     return display.RunRow(done.result, dict(done.result.baselines).get(display.COMPILE))

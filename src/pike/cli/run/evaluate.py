@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from pike.api import judging
 from pike.cli import options as opt
@@ -18,9 +17,7 @@ from pike.cli.display.verdict import exit_code, show_verdict
 from pike.cli.terminal import Terminal
 from pike.core.verdict.evaluation import Effort
 
-Candidate = Annotated[
-    Path, typer.Argument(metavar="CANDIDATE", help="A Python file with a class ModelNew.", show_default=False)
-]
+Candidate = Annotated[Path, typer.Argument(metavar="CANDIDATE", help="A Python file with a class ModelNew.")]
 Final = Annotated[bool, typer.Option("--final", help="Measure as thoroughly as at the end of a run.")]
 
 
@@ -62,7 +59,7 @@ def evaluate(
 def _stages(terminal: Terminal) -> Iterator[Callable[[str], None]]:
     """Show the stage of an evaluation: in place on a terminal, a line each elsewhere."""
     if not terminal.notes.is_terminal:
-        yield lambda stage: terminal.note(Text(DOING.get(stage, stage)))
+        yield lambda stage: terminal.note(DOING.get(stage, stage))
         return
     with terminal.notes.status("starting a judge") as status:
         yield lambda stage: status.update(DOING.get(stage, stage))

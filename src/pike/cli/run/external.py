@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from pike.api import campaigns, external
 from pike.api.external import ANSWER_BYTES, ExternalStatus, MoveReply, Question
@@ -42,7 +41,6 @@ AnswerFile = Annotated[
         metavar="ANSWER",
         help="A candidate file (.py), any other file with the answer's text, - for stdin, or a folder with an answer "
         "step-N.py, step-N.md or step-N.txt for each of several prompts; or verdicts of pike judge.",
-        show_default=False,
     ),
 ]
 Parent = Annotated[
@@ -69,10 +67,8 @@ def ask(run: opt.Run, step: StepId = None, every: All = False, out: Into = None,
         _write(out, text)
     elif not as_json:
         sys.stdout.write(printable(text))
-    terminal.note(Text(f"Step {question.step.id} for {question.step.role.value}. {_left(question.status)}"))
-    terminal.note(
-        Text(f"Answer with:  pike tell {shlex.quote(str(run))} ANSWER --step {question.step.id}", style="bold")
-    )
+    terminal.note(f"Step {question.step.id} for {question.step.role.value}. {_left(question.status)}")
+    terminal.note(f"Answer with:  pike tell {shlex.quote(str(run))} ANSWER --step {question.step.id}", style="bold")
     terminal.result(_asked(question))
 
 
@@ -82,9 +78,9 @@ def _ask_all(terminal: Terminal, run: Path, step: int | None, out: Path | None) 
     asked = external.ask_all(run, out)
     count = sum(map(len, asked.values()))
     for name, several in asked.items():
-        terminal.show(Text(f"{name or run}: {figures.plural(len(several), 'prompt')}. {_left(several[0].status)}"))
-    terminal.note(Text(f"{figures.plural(count, 'prompt')} in {out}. Answer step-N.prompt.md with step-N.py or .md"))
-    terminal.note(Text(f"Then:  pike tell {shlex.quote(str(run))} {shlex.quote(str(out))}", style="bold"))
+        terminal.show(f"{name or run}: {figures.plural(len(several), 'prompt')}. {_left(several[0].status)}")
+    terminal.note(f"{figures.plural(count, 'prompt')} in {out}. Answer step-N.prompt.md with step-N.py or .md")
+    terminal.note(f"Then:  pike tell {shlex.quote(str(run))} {shlex.quote(str(out))}", style="bold")
     terminal.result({"prompts": [_asked(one) | {"run": name} for name, several in asked.items() for one in several]})
 
 
@@ -145,7 +141,7 @@ def _tell_all(terminal: Terminal, run: Path, answers: Path, author: str) -> None
     rows = [(name, file, reply) for name, several in told.items() for file, reply in several]
     for _, file, reply in rows:
         before = " (answered before)" if reply.known else ""
-        terminal.show(Text(f"{file.path}: {_in_short(reply)}{before}"))
+        terminal.show(f"{file.path}: {_in_short(reply)}{before}")
     _end(terminal, run, {name: several[-1][1].status for name, several in told.items()})
     terminal.result({"answers": [_told(one) | {"run": name, "file": str(file.path)} for name, file, one in rows]})
     codes = [_exit_code(reply) for *_, reply in rows]
@@ -158,7 +154,7 @@ def _tell_judged(terminal: Terminal, run: Path, verdicts: Path) -> None:
     rows = [(name, reply) for name, several in told.items() for reply in several]
     for name, reply in rows:
         step = reply.step.id if reply.step else ""
-        terminal.show(Text(f"{name or run} step {step}: {_in_short(reply)}"))
+        terminal.show(f"{name or run} step {step}: {_in_short(reply)}")
     _end(terminal, run, {name: several[-1].status for name, several in told.items() if several})
     terminal.result({"answers": [_told(reply) | {"run": name} for name, reply in rows]})
     raise typer.Exit
@@ -170,7 +166,7 @@ def _end(terminal: Terminal, run: Path, stands: dict[str, ExternalStatus]) -> No
         after = f"finished: see pike report {status.result.folder}" if status.result.finished else _left(status)
         if status.result.stopped == ELSEWHERE and not status.result.finished:
             after += " Candidates wait for another machine: pike bundle"
-        terminal.show(Text(f"{name or run}: {after}"))
+        terminal.show(f"{name or run}: {after}")
 
 
 def _in_short(reply: MoveReply) -> str:
@@ -191,16 +187,16 @@ def _read(answer: str) -> Answer:
 def _show(terminal: Terminal, reply: MoveReply) -> None:
     verdict = reply.solution.evaluation if reply.solution else None
     if reply.solution is not None and verdict is not None:
-        terminal.show(Text(reply.sentence, style="bold"))
+        terminal.show(reply.sentence, style="bold")
         show_verdict(terminal, verdict)
     elif reply.ideas:
-        terminal.show(Text(f"{figures.plural(len(reply.ideas), 'idea')} taken."))
+        terminal.show(f"{figures.plural(len(reply.ideas), 'idea')} taken.")
     else:
-        terminal.show(Text("The plan was taken." if reply.text else f"It brought nothing: {reply.failure}."))
+        terminal.show("The plan was taken." if reply.text else f"It brought nothing: {reply.failure}.")
     if reply.status.result.finished:
         terminal.show(*display.closing_lines(reply.status.result, Path(reply.status.result.folder) / "report.html"))
     else:
-        terminal.show(Text(_left(reply.status)))
+        terminal.show(_left(reply.status))
 
 
 def _exit_code(reply: MoveReply) -> int:

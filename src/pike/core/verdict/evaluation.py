@@ -403,39 +403,33 @@ class Evaluation:
         state = timing.state if timing else None
         worst = timing.worst if timing else None
         return {
-            "status": self.status.value,
-            "reason": self.reason,
+            **_values(self, "status", "reason"),
             **_values(timing, "speedup", "speedup_ci95", "reference_ms", "candidate_ms", "overhead_ms"),
             **_values(timing, "blocks", "calls", "dropped_blocks", "contention"),
             **_values(state, "reference_sm_mhz", "candidate_sm_mhz", "memory_mhz", "most_celsius", "most_watts"),
             "throttle_reasons": list(state.reasons) if state else None,
             "spoiled_blocks": dict(state.spoiled) if state else None,
-            "throughput_inputs": throughput.inputs if throughput else None,
-            "throughput_speedup": throughput.speedup if throughput else None,
-            "throughput_speedup_ci95": list(throughput.speedup_ci95) if throughput else None,
+            **_values(throughput, "inputs", "speedup", "speedup_ci95", prefix="throughput_"),
             "worst_inputs": worst.distribution if worst else None,
-            "worst_speedup": worst.speedup if worst else None,
-            "worst_speedup_ci95": list(worst.speedup_ci95) if worst else None,
+            **_values(worst, "speedup", "speedup_ci95", prefix="worst_"),
             **_values(timing, "first_call_ms", "reference_first_call_ms", "pays_after_calls"),
             "max_abs_error": error.max_abs if error else None,
             "rms_error": error.rms if error else None,
             **_values(error, "budget_max_abs", "budget_rms", "vacuous"),
-            "weights": self.weights.value,
-            "tolerance": self.tolerance.value,
-            "precision": self.precision.value,
-            "device": self.device,
-            "sandbox": self.sandbox,
-            "torch_version": self.torch_version,
+            **_values(self, "weights", "tolerance", "precision", "device", "sandbox", "torch_version"),
             "seconds": dict(self.seconds),
-            "cold_start_seconds": self.cold_start_seconds,
-            "held_bytes": self.held_bytes,
-            "labels": list(self.labels),
+            **_values(self, "cold_start_seconds", "held_bytes", "labels"),
             "profile": self.profile.flat() if self.profile else None,
             "log": self.log,
         }
 
 
-def _values(record: Timing | DeviceState | OutputError | None, *names: str) -> dict[str, Any]:
+def _values(record: object, *names: str, prefix: str = "") -> dict[str, Any]:
     """Some fields of a record as plain values, None for each where there is no record."""
-    values = {name: getattr(record, name, None) for name in names}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    return {prefix + name: _plain(getattr(record, name, None)) for name in names}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return value.value if isinstance(value, StrEnum) else value

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 def interrupts(first: Callable[[], None], again: Callable[[], None]) -> Iterator[None]:
     """Call `first` on the first SIGINT or SIGTERM, `again` on every later one.
 
-    Does nothing outside the main thread, or where the loop has no signal handlers. Ctrl-C then
-    ends the process as usual, and the run can still be resumed.
+    Does nothing outside the main thread. Ctrl-C then ends the process as usual, and the run can
+    still be resumed.
     """
     loop = asyncio.get_running_loop()
     seen = 0
@@ -25,16 +25,12 @@ def interrupts(first: Callable[[], None], again: Callable[[], None]) -> Iterator
         seen += 1
         (first if seen == 1 else again)()
 
-    installed = []
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
-            try:
-                loop.add_signal_handler(number, handle)
-            except NotImplementedError:
-                continue
-            installed.append(number)
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    numbers = (signal.SIGINT, signal.SIGTERM) if in_main_thread else ()
+    for number in numbers:
+        loop.add_signal_handler(number, handle)
     try:
         yield
     finally:
-        for number in installed:
+        for number in numbers:
             loop.remove_signal_handler(number)

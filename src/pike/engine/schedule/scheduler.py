@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from pike import llm
 from pike.core.comparison.campaign import CampaignPlan, Cell
@@ -229,7 +229,7 @@ class Scheduler:
         """The verdict; the cell is cancelled if everything is to stop at once."""
         current = asyncio.current_task()
         assert current is not None
-        with self._stops.listen(lambda: None, lambda: _cancel(current)):
+        with self._stops.listen(lambda: None, current.cancel):
             return await self._executor.evaluate(request)
 
     async def _search(self, one: CellProgress) -> Result | None:
@@ -337,10 +337,6 @@ class Scheduler:
     def _show(self) -> None:
         if self._wiring.observer is not None:
             self._wiring.observer(snapshot(self._plan, self._work.cells, self._seconds(), tuple(self._events)))
-
-
-def _cancel(task: asyncio.Task[Any]) -> None:
-    task.cancel()
 
 
 _REASONS = {

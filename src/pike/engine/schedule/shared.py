@@ -108,7 +108,7 @@ class SharedOriginals:
             return original
 
 
-Call = Callable[[], None]
+Call = Callable[[], object]
 
 
 @dataclass(slots=True)

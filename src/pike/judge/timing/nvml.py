@@ -83,13 +83,10 @@ def open_reader(uuid: str, bus_id: str = "", library: str = LIBRARY) -> NvmlRead
 
     Torch writes the UUID without NVML's prefix.
     """
-    try:
-        opened = ctypes.CDLL(library)
-    except OSError:
+    opened = _opened(library)
+    if opened is None:
         return None
     handle = ctypes.c_void_p()
-    if not _call(opened, "nvmlInit_v2"):
-        return None
     name = uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
     # Clocks belong to the whole card. If it is partitioned, the UUID is a part's, and only the address finds the card.
     for ask, key in (("nvmlDeviceGetHandleByUUID", name), ("nvmlDeviceGetHandleByPciBusId_v2", bus_id)):
@@ -98,15 +95,21 @@ def open_reader(uuid: str, bus_id: str = "", library: str = LIBRARY) -> NvmlRead
     return None
 
 
-def driver_version(library: str = LIBRARY) -> str:
+def driver_version() -> str:
     """The driver's version, for example `580.95.05`; empty without NVML."""
+    opened, text = _opened(LIBRARY), ctypes.create_string_buffer(80)
+    if opened is None or not _call(opened, "nvmlSystemGetDriverVersion", text, ctypes.c_uint(len(text))):
+        return ""
+    return text.value.decode(errors="replace")
+
+
+def _opened(library: str) -> ctypes.CDLL | None:
+    """NVML, ready to be asked; None where it is not here or does not start."""
     try:
         opened = ctypes.CDLL(library)
     except OSError:
-        return ""
-    text = ctypes.create_string_buffer(80)
-    known = _call(opened, "nvmlInit_v2") and _call(opened, "nvmlSystemGetDriverVersion", text, ctypes.c_uint(len(text)))
-    return text.value.decode(errors="replace") if known else ""
+        return None
+    return opened if _call(opened, "nvmlInit_v2") else None
 
 
 def _call(library: ctypes.CDLL, name: str, *arguments: Any) -> bool:

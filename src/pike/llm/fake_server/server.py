@@ -208,12 +208,6 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
-    def do_GET(self) -> None:
-        self._receive({})
-
-    def do_DELETE(self) -> None:
-        self._receive({})
-
     def do_POST(self) -> None:
         size = int(self.headers.get("content-length") or 0)
         raw = self.rfile.read(size)
@@ -221,7 +215,11 @@ class _Handler(BaseHTTPRequestHandler):
             body = json.loads(raw or b"{}")
         except ValueError:
             body = {}
-        self._receive(body if isinstance(body, dict) else {}, raw)
+        path, headers = self.path.partition("?")[0], {name.lower(): value for name, value in self.headers.items()}
+        request = RecordedRequest(path, headers, body if isinstance(body, dict) else {}, raw, self.command)
+        cast(_Server, self.server).owner._serve(self, request)
+
+    do_GET = do_DELETE = do_POST  # without a body
 
     def log_message(self, format: str, *args: Any) -> None:
         """Requests are recorded, not printed."""
@@ -260,8 +258,3 @@ class _Handler(BaseHTTPRequestHandler):
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.connection.shutdown(socket.SHUT_RD)
         self.connection.close()
-
-    def _receive(self, body: Mapping[str, Any], raw: bytes = b"") -> None:
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        owner = cast(_Server, self.server).owner
-        owner._serve(self, RecordedRequest(self.path.partition("?")[0], headers, body, raw, self.command))

@@ -6,6 +6,7 @@ Knows the words of the page. Does not know how the figures are computed (`campai
 from typing import Any
 
 from pike.core import figures
+from pike.core.codec import encode
 from pike.reporting.campaign import CampaignFigures, CellFigures
 from pike.reporting.standings import FAST, Axis, Spread, Standing
 
@@ -32,14 +33,7 @@ def campaign_view(title: str, found: CampaignFigures, links: dict[str, str]) -> 
         ],
         "fast": [f"fast_{p:g}" for p in FAST],
         "standings": [_standing(one) for one in found.standings],
-        "trajectories": [
-            {
-                "contender": one.contender,
-                "axis": one.axis.value,
-                "points": [list(point) for point in one.points],
-            }
-            for one in found.trajectories
-        ],
+        "trajectories": encode(found.trajectories),
         "ends": {Axis.QUERIES.value: _most(found, "queries"), Axis.USD.value: _most(found, "usd")},
         "cells": [_cell(cell, links) for cell in found.cells],
         "notes": list(found.notes),

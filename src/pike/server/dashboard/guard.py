@@ -7,11 +7,11 @@ can make a browser send.
 
 from __future__ import annotations
 
-import hmac
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pike.api.views import policy
+from pike.server.serve import refuse, shows_token
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -64,9 +64,9 @@ class Guard:
         if scope["type"] != "http":
             return
         if host_of(scope) not in self._access.hosts:
-            await _refuse(guarded, 403, "This name is not one that the server answers to: see --allow-host")
-        elif self._needs_token(scope) and not self._shown(scope):
-            await _refuse(guarded, 401, "This needs the token that pike serve printed")
+            await refuse(guarded, 403, "This name is not one that the server answers to: see --allow-host")
+        elif self._needs_token(scope) and not shows_token(scope, self._access.token):
+            await refuse(guarded, 401, "This needs the token that pike serve printed")
         else:
             await self._app(scope, receive, guarded)
 
@@ -75,19 +75,9 @@ class Guard:
             return True
         return not self._access.look_freely and scope["path"].startswith("/api/")
 
-    def _shown(self, scope: Scope) -> bool:
-        shown = [value for name, value in scope["headers"] if name == b"authorization"]
-        return len(shown) == 1 and hmac.compare_digest(shown[0], f"Bearer {self._access.token}".encode())
-
 
 def host_of(scope: Scope) -> str:
     """The name under which a request reached the server, without the port; empty if it names none."""
     shown = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
     name = shown[0].lower() if len(shown) == 1 else ""
     return name if name.endswith("]") else name.rpartition(":")[0] or name
-
-
-async def _refuse(send: Send, status: int, words: str) -> None:
-    headers = [(b"content-type", b"text/plain; charset=utf-8")]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": words.encode()})

@@ -17,7 +17,7 @@ from pike.core.errors import PikeError, UserError, needing
 from pike.server.dashboard.control import Control
 from pike.server.dashboard.guard import DashboardAccess, Guard
 from pike.server.dashboard.streams import run_events, view_events
-from pike.server.serve import listen, url_of
+from pike.server.serve import serve_app
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -47,13 +47,8 @@ async def serve_dashboard(
     if not root.is_dir():
         raise UserError(f"There is no folder '{root}': give the folder in which runs are")
     with needing("The dashboard", "serve"):
-        import uvicorn
-
         app = Guard(Pages(FollowedFolder(root), Control()).app(), access)
-    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, server_header=False)
-    with listen(host, port) as listener:
-        started(url_of(listener))
-        await uvicorn.Server(config).serve(sockets=[listener])
+        await serve_app(app, host, port, started, timeout_graceful_shutdown=1, server_header=False)
 
 
 class Pages:

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pike.core.comparison.contender import ContenderKind
 from pike.core.comparison.results import Result
 from pike.core.errors import UserError
 from pike.reporting.campaign import CellState, summarise_campaign
@@ -60,11 +59,11 @@ def _cells(path: Path, wanted: WantedFacts) -> Iterator[DrawnCell]:
     if campaigns.is_campaign(path):
         return _of_campaign(path, wanted)
     if (path / FILE_NAME).is_file():
-        return iter([_of_run(path, wanted)])
+        return iter([searched(path, wanted)])
     runs = sorted(child for child in path.iterdir() if (child / FILE_NAME).is_file()) if path.is_dir() else []
     if not runs:
         raise UserError(f"There is no run, campaign or suite in '{path}': give the folder that PIKE wrote one to")
-    return _numbered(_of_run(run, wanted) for run in runs)
+    return _numbered(searched(run, wanted) for run in runs)
 
 
 def _numbered(cells: Iterator[DrawnCell]) -> Iterator[DrawnCell]:
@@ -72,12 +71,6 @@ def _numbered(cells: Iterator[DrawnCell]) -> Iterator[DrawnCell]:
     for cell in cells:
         yield replace(cell, repeat=count[cell.task, cell.contender])
         count[cell.task, cell.contender] += 1
-
-
-def _of_run(folder: Path, wanted: WantedFacts) -> DrawnCell:
-    run = searched(folder, wanted)
-    kind = ContenderKind.RECIPES if run.strategy == "recipes" else ContenderKind.RUN
-    return DrawnCell(run.task, run.strategy, kind, 0, run.speedup, run.interval, run.status, run.search)
 
 
 def _of_campaign(folder: Path, wanted: WantedFacts) -> Iterator[DrawnCell]:

@@ -9,31 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pike.core.comparison.contender import ContenderKind
 from pike.core.events import Compared, JournalEntry, QueryAnswered, QuerySent, RunStarted
 from pike.core.step import ORIGINAL
 from pike.reporting.figures.data.code_facts import facts
 from pike.reporting.figures.data.embeddings import Embeddings
-from pike.reporting.figures.data.records import Attempt, CodeFacts, Rise, SearchRecord
+from pike.reporting.figures.data.records import Attempt, CodeFacts, DrawnCell, Rise, SearchRecord
 from pike.reporting.figures.data.spans import Spans, own_times
 from pike.reporting.fold import fold
-from pike.reporting.summary import ReportedCandidate, RunSummary, State
+from pike.reporting.summary import ReportedCandidate, RunSummary
 from pike.store import read
 
 OUTSIDE = "outside"
 """The role of a seed that was admitted from outside."""
-
-
-@dataclass(frozen=True, slots=True)
-class SearchedRun:
-    """A run as it was read: its task, its contender's name if it stands alone, and its search."""
-
-    task: str
-    strategy: str
-    finished: bool
-    speedup: float | None
-    interval: tuple[float, float] | None
-    status: str
-    search: SearchRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +39,8 @@ class WantedFacts:
     islands: Callable[[Path], Mapping[str, int]] = lambda _: {}
 
 
-def searched(folder: Path, wanted: WantedFacts) -> SearchedRun:
-    """The run in `folder`, which may still go on.
+def searched(folder: Path, wanted: WantedFacts) -> DrawnCell:
+    """The run in `folder`, which may still go on, as if it stood alone.
 
     Raises:
         UserError: there is no run, or it has not begun.
@@ -63,10 +51,12 @@ def searched(folder: Path, wanted: WantedFacts) -> SearchedRun:
     best = summary.best
     verdict = best.verdict if best else None
     timing = verdict.timing if verdict else None
-    return SearchedRun(
+    contender = _contender(summary)
+    return DrawnCell(
         task=summary.task.id,
-        strategy=_contender(summary),
-        finished=summary.state is State.FINISHED,
+        contender=contender,
+        kind=ContenderKind.RECIPES if contender == "recipes" else ContenderKind.RUN,
+        repeat=0,
         speedup=timing.speedup if timing else None,
         interval=timing.speedup_ci95 if timing else None,
         status=verdict.status.value if verdict else "",
