@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pike import search
 from pike.api.campaigns import Shared, campaign
-from pike.engine import InstantExecutor
+from pike.engine.executors.instant import InstantExecutor
 
 SOURCE = """
 import torch

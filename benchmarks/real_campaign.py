@@ -24,7 +24,7 @@ from pike.cli.compare.campaign import show
 from pike.cli.terminal import Terminal
 from pike.core.codec import encode
 from pike.core.events import event_from_json, event_to_json
-from pike.engine import InstantExecutor
+from pike.engine.executors.instant import InstantExecutor
 
 HERE = Path(__file__).resolve().parent / "campaign"
 PRESETS = ("recipes", "best-of-n", "pike-b", "pike-o:mut,npar,1isl,eo,sl", "stark", "pike-x")

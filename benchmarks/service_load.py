@@ -27,7 +27,7 @@ from pike.core.codec import encode
 from pike.core.settings.config import EngineConfig
 from pike.core.task import Task, TaskKind
 from pike.core.verdict.evaluation import EvaluateOptions, EvaluationRequest
-from pike.engine import InstantExecutor
+from pike.engine.executors.instant import InstantExecutor
 from pike.engine.executors.parcel import pack
 from pike.engine.executors.service.wire import submission_of
 

@@ -31,8 +31,11 @@ from pike.core.comparison.contender import Contender
 from pike.core.settings.config import EngineConfig
 from pike.core.task import Task
 from pike.core.verdict.evaluation import Effort, EvaluateOptions, Evaluation, EvaluationRequest, Precision
-from pike.engine.executors import WorkerPool, executor_of, explorer_of
-from pike.engine.schedule.contenders import Histories, candidate_of, contenders_named
+from pike.engine.executors.choice import executor_of, explorer_of
+from pike.engine.executors.pool import WorkerPool
+from pike.engine.schedule.contenders.candidates import candidate_of
+from pike.engine.schedule.contenders.histories import Histories
+from pike.engine.schedule.contenders.naming import contenders_named
 from pike.recipes.search.proposals import proposal
 from pike.tasks import variants
 

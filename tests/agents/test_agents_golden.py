@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from agents_material import golden_contexts
 
-from pike.agents import render
+from pike.agents.prompts.prompting import render
 
 GOLDEN = Path(__file__).parent / "golden"
 CONTEXTS = golden_contexts()

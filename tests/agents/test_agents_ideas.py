@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pike.agents import MOST_IDEAS, parse_ideas
+from pike.agents.reading.ideas import MOST_IDEAS, parse_ideas
 
 LISTS = {
     "numbers": "Here are ideas:\n\n1. Fuse the ReLU\n2. Use channels last\n3) Fold the batch norm\n",

@@ -3,7 +3,8 @@ import random
 import pytest
 from agents_material import CANDIDATE, CPU, H100, MODULE_TASK, PLAN, SOURCE_TASK, make, needed, refused, solved
 
-from pike.agents import LlmAgent, estimate, render
+from pike.agents import LlmAgent, estimate
+from pike.agents.prompts.prompting import render
 from pike.core.agent import PromptTerms
 from pike.core.errors import ProviderError
 from pike.core.query import Answer, Finish
@@ -11,10 +12,11 @@ from pike.core.settings.config import LlmConfig
 from pike.core.step import Role
 from pike.core.task import Task, TaskKind
 from pike.core.verdict.evaluation import EvaluateOptions
-from pike.llm import approximate_tokens, complete_with_retries, connect
+from pike.llm import complete_with_retries, connect
 from pike.llm.fake_server import FakeReply, FakeServer
 from pike.llm.scripted import ScriptedClient
 from pike.llm.scripted.script import Line, Script
+from pike.llm.tokens import approximate_tokens
 
 FILE = "# fused relu\nimport torch\n\n\nclass ModelNew(torch.nn.Module):\n    pass\n"
 

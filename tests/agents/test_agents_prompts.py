@@ -3,8 +3,9 @@ import re
 import pytest
 from agents_material import CPU, H100, MODULE_TASK, SOURCE_TASK, golden_contexts, make, needed, refused, solved
 
-from pike.agents import query_for, render
+from pike.agents import query_for
 from pike.agents.prompts.fences import STREAM_CHARACTERS, fence, streams
+from pike.agents.prompts.prompting import render
 from pike.core.device import DeviceFacts
 from pike.core.step import Role
 from pike.core.task import Task, TaskKind

@@ -2,7 +2,7 @@
 
 from agents_material import make, refused
 
-from pike.agents import render
+from pike.agents.prompts.prompting import render
 from pike.agents.prompts.tracebacks import own_part
 from pike.core.step import Role
 from pike.core.verdict.evaluation import Status

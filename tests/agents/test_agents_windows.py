@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from agents_material import PLAN, make, needed, planned, refused, solved
 
-from pike.agents import render
+from pike.agents.prompts.prompting import render
 from pike.agents.prompts.windows import MOST_NODES, NODE_CHARACTERS, TEXT_CHARACTERS, WINDOW_CHARACTERS, window
 from pike.core.step import Role
 from pike.core.verdict.evaluation import Status

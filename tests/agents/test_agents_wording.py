@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 from agents_material import CPU, GPU_PROFILE, H100, make, needed, planned, refused, solved
 
-from pike.agents import LlmAgent, prompts_version, render
-from pike.agents.prompts.prompting import PromptTooLong
+from pike.agents import LlmAgent, prompts_version
+from pike.agents.prompts.prompting import PromptTooLong, render
 from pike.agents.prompts.templates import SHIPPED
 from pike.agents.reading.blocks import blocks
 from pike.core.agent import PromptTerms

@@ -22,8 +22,8 @@ import pike
 from pike import tasks
 from pike.api.gallery import GalleryEntry, chosen
 from pike.core.verdict.evaluation import Effort
-from pike.engine import read_result
 from pike.engine.output import originals
+from pike.engine.run.run import read_result
 from pike.judge.candidate_file import has_third_party_header
 
 ROOT = Path(__file__).resolve().parents[2]

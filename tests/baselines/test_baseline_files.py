@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
-from pike.baselines import BASELINES, EAGER, PublishedFolder, missing_here, source
-from pike.baselines.catalogue import COMPILE, CUDA_GRAPH, TENSORRT
+from pike.baselines import BASELINES, PublishedFolder, missing_here, source
+from pike.baselines.catalogue import COMPILE, CUDA_GRAPH, EAGER, TENSORRT
 from pike.baselines.techniques import as_cuda_graphs
 from pike.core.errors import UserError
 from pike.core.task import Task, TaskKind

@@ -9,7 +9,8 @@ import cloudpickle
 import pytest
 import torch
 
-from pike.baselines import BASELINES, COMPILE, EAGER, for_device, source
+from pike.baselines import BASELINES, COMPILE, for_device, source
+from pike.baselines.catalogue import EAGER
 from pike.core.task import Task, TaskKind
 from pike.core.verdict.evaluation import EvaluateOptions, EvaluationRequest, Status, Weights
 from pike.judge.client import JudgeClient

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from pike.cli import main
 from pike.core.device import DeviceFacts
-from pike.core.verdict.evaluation import Evaluation, EvaluationRequest, Status
-from pike.engine.executors import Worker, gpus
-from pike.engine.executors.contract import OnStage
+from pike.core.verdict.evaluation import Evaluation, EvaluationRequest, OnStage, Requests, Status
+from pike.engine.executors import gpus
+from pike.engine.executors.contract import Worker
 from pike.engine.executors.instant import instant_verdict
 
 SECONDS, HELD, GO = "MADE_UP_SECONDS", "MADE_UP_HELD", "go"
@@ -50,6 +50,9 @@ class Judge(Worker):
         if "self.compile" in request.source:
             return Evaluation(Status.RUNTIME_ERROR, "[bold]no compiler[/bold]")
         return instant_verdict(request)
+
+    def evaluate_together(self, requests: Requests, on_stage: OnStage | None = None) -> list[Evaluation]:
+        return [self.evaluate(request, on_stage) for request in requests]
 
     def facts(self, device: str) -> DeviceFacts:
         return DeviceFacts("cpu", "made up")

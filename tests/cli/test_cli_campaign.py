@@ -13,7 +13,7 @@ from pike.api.campaigns import Shared, campaign
 from pike.api.views import CampaignProgress
 from pike.cli import main
 from pike.cli.compare.campaign import CampaignWatcher
-from pike.engine import InstantExecutor
+from pike.engine.executors.instant import InstantExecutor
 from pike.engine.schedule.progress import ContenderProgress, OpenRun
 
 SOURCE = """

@@ -14,8 +14,7 @@ from made_up_judge import Judge
 from pike.cli import main
 from pike.core.device import DeviceFacts
 from pike.core.errors import UserError
-from pike.core.verdict.evaluation import Evaluation, EvaluationRequest, Precision
-from pike.engine.executors.contract import OnStage
+from pike.core.verdict.evaluation import Evaluation, EvaluationRequest, OnStage, Precision
 from pike.engine.executors.instant import instant_verdict
 from pike.engine.tools.gallery import FOLDER, entries
 from pike.store import read_results

@@ -22,7 +22,7 @@ def play(root: str) -> None:
     vendors.VENDORS = tuple(replace(vendor, base_url=root) for vendor in vendors.VENDORS)
 
 
-def connect(name: str, settings: LlmConfig) -> llm.Client:
+def connect(name: str, settings: LlmConfig) -> BatchClient:
     """The client, which looks at its batches often."""
     client = llm.connect(name, settings)
     assert isinstance(client, BatchClient)

@@ -14,8 +14,7 @@ from pike.core.events import Event, JournalEntry
 from pike.core.settings.budget import Budget
 from pike.core.settings.config import EngineConfig, LlmConfig, RunConfig, StrategyConfig
 from pike.core.task import Task, TaskKind
-from pike.core.verdict.evaluation import EvaluateOptions, Evaluation, EvaluationRequest
-from pike.engine.executors import OnStage
+from pike.core.verdict.evaluation import EvaluateOptions, Evaluation, EvaluationRequest, OnStage
 from pike.engine.output import originals
 from pike.recipes.search.explored import Explored, explore, problem_of
 from pike.store import read

@@ -14,8 +14,8 @@ from pike import engine
 from pike.core.device import DeviceFacts
 from pike.core.errors import UserError
 from pike.core.verdict.evaluation import Evaluation, EvaluationRequest
-from pike.engine.executors import WorkerPool
 from pike.engine.executors.instant import instant_verdict
+from pike.engine.executors.pool import WorkerPool
 
 
 class SlowInstant:

@@ -13,7 +13,7 @@ from pike import server
 from pike.core.device import DeviceFacts
 from pike.core.settings.config import EngineConfig
 from pike.core.verdict.evaluation import Evaluation, EvaluationRequest
-from pike.engine import InstantExecutor
+from pike.engine.executors.instant import InstantExecutor
 from pike.recipes.search.explored import Explored
 
 TOKEN = "a-token-for-tests-only"

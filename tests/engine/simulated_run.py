@@ -13,8 +13,8 @@ from dataclasses import replace
 from pike.core.agent import Agent, Context, Proposal
 from pike.core.device import DeviceFacts
 from pike.core.step import Role
-from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest, Status, Timing
-from pike.engine.executors import Executor, OnStage
+from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest, OnStage, Status, Timing
+from pike.engine.executors.contract import Executor
 from pike.engine.run.wiring import Wiring
 from pike.simulate import World
 from pike.simulate.world import REFERENCE_MS

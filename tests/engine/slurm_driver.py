@@ -6,7 +6,7 @@ import sys
 
 import pike
 from pike.api.campaigns import Shared
-from pike.engine import InstantExecutor
+from pike.engine.executors.instant import InstantExecutor
 
 if __name__ == "__main__":
     _, first, *more = sys.argv[1:]

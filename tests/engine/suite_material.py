@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,9 @@ from pike.core.comparison.results import Result
 from pike.core.device import DeviceFacts
 from pike.core.settings.config import EngineConfig, RunConfig
 from pike.core.verdict.evaluation import EvaluateOptions, Evaluation, EvaluationRequest, Precision
-from pike.engine.executors import WorkerPool
 from pike.engine.executors.contract import Worker
 from pike.engine.executors.instant import instant_verdict
+from pike.engine.executors.pool import WorkerPool
 from pike.engine.schedule.scheduler import CampaignWiring
 from pike.engine.schedule.suite import SuitePlan, Survey, run_suite
 
@@ -67,6 +67,9 @@ class Fake(Worker):
     def evaluate(self, request: EvaluationRequest, on_stage: object = None) -> Evaluation:
         self.all.asked.append(request)
         return self.all.answer(request)
+
+    def evaluate_together(self, requests: Sequence[EvaluationRequest], on_stage: object = None) -> list[Evaluation]:
+        return [self.evaluate(request, on_stage) for request in requests]
 
     def facts(self, device: str) -> DeviceFacts:
         return self.all.facts

@@ -22,8 +22,7 @@ from zygote import Zygote
 from pike import engine
 from pike.core.comparison.campaign import CampaignFile
 from pike.core.errors import UserError
-from pike.core.verdict.evaluation import Evaluation, EvaluationRequest
-from pike.engine.executors import OnStage
+from pike.core.verdict.evaluation import Evaluation, EvaluationRequest, OnStage
 from pike.engine.schedule.campaign import resume_campaign
 from pike.engine.schedule.plan import make_plan, task_of
 from pike.engine.schedule.progress import CampaignProgress

@@ -27,9 +27,11 @@ from pike.core.verdict.evaluation import (
     EvaluationRequest,
     Status,
 )
-from pike.engine import Executor, InstantExecutor, LocalExecutor, RecordedExecutor
-from pike.engine.executors import WorkerPool, judge_count
-from pike.engine.executors.instant import instant_verdict
+from pike.engine import Executor, LocalExecutor
+from pike.engine.executors.instant import InstantExecutor, instant_verdict
+from pike.engine.executors.local import judge_count
+from pike.engine.executors.pool import WorkerPool
+from pike.engine.executors.recorded import RecordedExecutor
 
 GOOD = "# pike-instant: valid 5ms final 6ms\nclass ModelNew: ..."
 BAD = "# pike-instant: build-error no compiler\nclass ModelNew: ..."
@@ -58,6 +60,10 @@ class ProcessJudge:
             os.kill(self.process.pid, signal.SIGKILL)
         self._talk()
         return instant_verdict(request)
+
+    def evaluate_together(self, requests: Sequence[EvaluationRequest], on_stage: object = None) -> list[Evaluation]:
+        """A group is judged one after the other."""
+        return [self.evaluate(request, on_stage) for request in requests]
 
     def facts(self, device: str) -> DeviceFacts:
         self._talk()
@@ -248,6 +254,10 @@ class MeetingWorker:
                 return Evaluation(Status.RESOURCE_LIMIT, "no device memory", labels=(DEVICE_MEMORY,))
         return instant_verdict(request)
 
+    def evaluate_together(self, requests: Sequence[EvaluationRequest], on_stage: object = None) -> list[Evaluation]:
+        """A group is judged one after the other."""
+        return [self.evaluate(request, on_stage) for request in requests]
+
     def facts(self, device: str) -> DeviceFacts:
         return DeviceFacts(device, "a fake", memory_bytes=13 << 30)
 
@@ -415,16 +425,9 @@ def test_as_many_judges_as_half_the_cores_but_never_more_than_steps() -> None:
     assert judge_count(EngineConfig(concurrency=1000)) == max(1, cores // 2)
 
 
-class Grouping(MeetingWorker):
-    """A worker that judges a group one after the other."""
-
-    def evaluate_together(self, requests: Sequence[EvaluationRequest], on_stage: object = None) -> list[Evaluation]:
-        return [self.evaluate(request, on_stage) for request in requests]
-
-
 async def test_a_group_takes_as_many_places_as_it_has_processes_for() -> None:
     meeting = Meeting(1)
-    pool = WorkerPool([lambda: Grouping(meeting)], 4)
+    pool = WorkerPool([lambda: MeetingWorker(meeting)], 4)
     group = [EvaluationRequest(TASK, f"{n}\n# pike-instant: valid 2ms", EvaluateOptions()) for n in range(4)]
     slow = replace(group[0], source="wait\n# pike-instant: valid 2ms")
     try:
@@ -443,7 +446,7 @@ async def test_a_group_takes_as_many_places_as_it_has_processes_for() -> None:
 
 async def test_a_group_takes_one_place_where_judges_share_no_device() -> None:
     meeting = Meeting(2)
-    pool = WorkerPool([lambda: Grouping(meeting)], 2, apart=True)
+    pool = WorkerPool([lambda: MeetingWorker(meeting)], 2, apart=True)
     group = [EvaluationRequest(TASK, f"{n}\n# pike-instant: valid 2ms", EvaluateOptions()) for n in range(3)]
     meets = replace(group[0], source="meet\n# pike-instant: valid 2ms")
     try:
@@ -455,7 +458,7 @@ async def test_a_group_takes_one_place_where_judges_share_no_device() -> None:
 
 
 async def test_a_group_larger_than_the_pool_is_judged_all_the_same() -> None:
-    pool = WorkerPool([lambda: Grouping(Meeting(1))], 2)
+    pool = WorkerPool([lambda: MeetingWorker(Meeting(1))], 2)
     group = [EvaluationRequest(TASK, f"{n}\n# pike-instant: valid 2ms", EvaluateOptions()) for n in range(9)]
     try:
         assert all(one.valid for one in await pool.evaluate_together(group))

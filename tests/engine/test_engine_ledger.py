@@ -15,9 +15,10 @@ from pike.core.query import Answer, Query
 from pike.core.settings.budget import Budget
 from pike.core.step import Role
 from pike.engine.state.ledger import Ledger, OutOfBudget, require_cap
-from pike.llm import complete_with_retries, most_tokens
+from pike.llm import complete_with_retries
 from pike.llm.scripted import ScriptedClient
 from pike.llm.scripted.script import Line, Script
+from pike.llm.tokens import most_tokens
 
 PRICE = {"input_usd_per_mtok": 1.0, "output_usd_per_mtok": 10.0}
 

@@ -15,8 +15,7 @@ from pike.core.errors import UserError
 from pike.core.events import Asked, Event, Judged, QuerySent, Told
 from pike.core.settings.config import LlmConfig
 from pike.core.step import Role
-from pike.core.verdict.evaluation import Evaluation, EvaluationRequest
-from pike.engine.executors import OnStage
+from pike.core.verdict.evaluation import Evaluation, EvaluationRequest, OnStage
 
 
 class Uneven(engine.InstantExecutor):

@@ -12,8 +12,7 @@ from stark_material import TinyStark, code, debug, drifted_code, drifted_plan, p
 from pike import engine, search
 from pike.core.events import Asked, Judged, Proposed, QuerySent, Told
 from pike.core.step import Role
-from pike.core.verdict.evaluation import Evaluation, EvaluationRequest, Status
-from pike.engine.executors import OnStage
+from pike.core.verdict.evaluation import Evaluation, EvaluationRequest, OnStage, Status
 from pike.engine.state.progress import Progress
 
 SCRIPT = [

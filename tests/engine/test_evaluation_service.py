@@ -30,7 +30,7 @@ from pike.core.errors import UserError
 from pike.core.settings.config import EngineConfig
 from pike.core.verdict.evaluation import EvaluateOptions, EvaluationRequest
 from pike.engine import Executor
-from pike.engine.executors import executor_of, explorer_of
+from pike.engine.executors.choice import executor_of, explorer_of
 from pike.engine.executors.instant import instant_verdict
 from pike.judge.sandbox import choose
 

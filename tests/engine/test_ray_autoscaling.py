@@ -24,8 +24,8 @@ from pike.core.errors import UserError
 from pike.core.query import Answer, Query
 from pike.core.settings.config import EngineConfig
 from pike.core.verdict.evaluation import Evaluation, EvaluationRequest
-from pike.engine.executors import WorkerPool
 from pike.engine.executors.choice import remote
+from pike.engine.executors.pool import WorkerPool
 
 ray = pytest.importorskip("ray", reason="needs the extra ray")
 from pike.engine.executors.ray_workers import RayWorkers  # noqa: E402

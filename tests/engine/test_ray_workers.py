@@ -27,9 +27,9 @@ from pike.core.events import Resumed
 from pike.core.settings.config import EngineConfig
 from pike.core.task import Task, TaskKind
 from pike.core.verdict.evaluation import EvaluateOptions, Evaluation, EvaluationRequest, Status
-from pike.engine.executors import WorkerPool, explorer_of
-from pike.engine.executors.choice import remote
+from pike.engine.executors.choice import explorer_of, remote
 from pike.engine.executors.instant import instant_verdict
+from pike.engine.executors.pool import WorkerPool
 from pike.recipes.search.explored import Explored
 
 ray = pytest.importorskip("ray", reason="needs the extra ray")
@@ -131,10 +131,10 @@ def test_a_real_judge_on_a_node_gives_its_verdict_and_tells_its_stages(cluster: 
     options = EvaluateOptions(device="cpu", threads=1, max_timing_seconds=0.2, correctness_seeds=1, lint=False)
     task = Task("sums", "sums", TaskKind.SOURCE, MODEL, "sums.py")
     right = MODEL.replace("class Model(", "class ModelNew(")
-    found = worker.evaluate(EvaluationRequest(task, right, options), stages.append)
+    found = worker.evaluate_together([EvaluationRequest(task, right, options)], stages.append)[0]
     assert found.status is Status.VALID, found.reason
     assert stages[:3] == [f"worker on {os.uname().nodename}", "parse", "build"]
-    wrong = worker.evaluate(EvaluationRequest(task, right.replace("x.sin()", "x.cos()"), options))
+    wrong = worker.evaluate_together([EvaluationRequest(task, right.replace("x.sin()", "x.cos()"), options)])[0]
     assert wrong.status is Status.WRONG_OUTPUT
     with pytest.raises(UserError, match="Unknown device 'tpu'"):
         worker.facts("tpu")

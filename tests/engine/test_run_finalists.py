@@ -12,8 +12,15 @@ from engine_material import IDEAS, MIXED, RuledJudge, coa, efa
 from pike import engine
 from pike.core.device import DeviceFacts
 from pike.core.errors import UserError
-from pike.core.verdict.evaluation import ON_SOME_VALUES, Effort, Evaluation, EvaluationRequest, Status, WorstInputs
-from pike.engine.executors import OnStage
+from pike.core.verdict.evaluation import (
+    ON_SOME_VALUES,
+    Effort,
+    Evaluation,
+    EvaluationRequest,
+    OnStage,
+    Status,
+    WorstInputs,
+)
 from pike.engine.executors.instant import instant_verdict
 
 

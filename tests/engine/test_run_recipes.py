@@ -17,8 +17,7 @@ from pike.core.agent import Context, Proposal
 from pike.core.errors import UserError
 from pike.core.events import Admitted, Asked, Proposed, Told
 from pike.core.step import Role
-from pike.core.verdict.evaluation import Effort, EvaluateOptions, Evaluation, EvaluationRequest
-from pike.engine.executors import OnStage
+from pike.core.verdict.evaluation import Effort, EvaluateOptions, Evaluation, EvaluationRequest, OnStage
 from pike.engine.external import batch, elsewhere
 from pike.reporting import summarise
 

@@ -14,8 +14,8 @@ from pike.core.device import DeviceFacts
 from pike.core.errors import InfraError, UserError
 from pike.core.task import Task, TaskKind
 from pike.core.verdict.evaluation import EvaluateOptions, Evaluation, EvaluationRequest, Status
-from pike.engine.executors import WorkerPool
 from pike.engine.executors.gpus import visible
+from pike.engine.executors.pool import WorkerPool
 
 H100 = DeviceFacts("cuda:0", "H100", 80 << 30, capability="9.0", versions=(("torch", "2"),))
 REQUEST = EvaluationRequest(Task("t", "t", TaskKind.SOURCE, "", "t.py"), "", EvaluateOptions(device="cuda"))

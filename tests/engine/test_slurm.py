@@ -18,7 +18,7 @@ from slurm_cluster import Cluster, missing
 import pike
 from pike.api.campaigns import Shared
 from pike.core.events import Event, Judged, QueryAnswered, Resumed
-from pike.engine import InstantExecutor
+from pike.engine.executors.instant import InstantExecutor
 from pike.engine.external.external_run import is_run
 from pike.engine.tools import slurm
 from pike.store.campaigns import is_campaign

@@ -20,7 +20,7 @@ from pike.core.errors import InfraError, UserError
 from pike.core.settings.merging import merge
 from pike.core.task import Task, TaskKind
 from pike.core.verdict.evaluation import Effort, EvaluateOptions, Evaluation, EvaluationRequest, Precision, Status
-from pike.engine.executors import ProcessExplorer
+from pike.engine.executors.exploring import ProcessExplorer
 from pike.reporting.results import tables
 from pike.tasks import resolve
 

@@ -14,8 +14,7 @@ from pike.core.agent import Context, Proposal
 from pike.core.device import DeviceFacts
 from pike.core.events import Judged, Proposed, RunStarted, Told
 from pike.core.step import Candidate, Role, Step
-from pike.core.verdict.evaluation import Effort, EvaluateOptions, Evaluation, EvaluationRequest, Status, Timing
-from pike.engine.executors import OnStage
+from pike.core.verdict.evaluation import Effort, EvaluateOptions, Evaluation, EvaluationRequest, OnStage, Status, Timing
 from pike.engine.state import timetable
 from pike.engine.state.run_state import RunState
 from pike.engine.state.timetable import Timetable, kept_seconds

@@ -6,8 +6,10 @@ import pytest
 
 from pike.core.query import Answer
 from pike.core.settings.config import LlmConfig
-from pike.llm import ExternalClient, Price, ReplayClient, connect
+from pike.llm import ExternalClient, connect
+from pike.llm.client import Price
 from pike.llm.fake_server import FakeReply, FakeServer
+from pike.llm.given import ReplayClient
 
 
 def _provider(folder, server):

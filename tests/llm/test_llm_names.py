@@ -2,7 +2,8 @@ import pytest
 
 from pike.core.errors import UserError
 from pike.core.settings.config import LlmConfig
-from pike.llm import connect, forms, parse
+from pike.llm import connect, parse
+from pike.llm.names import forms
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ import pytest
 from pike.core.errors import ProviderError, UserError
 from pike.core.query import Finish
 from pike.core.settings.config import LlmConfig
-from pike.llm import Price, connect, parse, require_keys
+from pike.llm import connect, parse, require_keys
+from pike.llm.client import Price
 from pike.llm.fake_server import FakeReply, FakeServer, Fault
 
 CONFIG = LlmConfig(timeout_seconds=5.0)

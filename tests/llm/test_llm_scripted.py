@@ -7,7 +7,8 @@ from pike.core.errors import ProviderError, UserError
 from pike.core.query import Answer, Finish
 from pike.core.settings.config import LlmConfig
 from pike.core.step import Role
-from pike.llm import ReplayClient, connect
+from pike.llm import connect
+from pike.llm.given import ReplayClient
 
 SCRIPT = """
 model = "actor"

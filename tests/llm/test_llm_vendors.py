@@ -4,9 +4,11 @@ import pytest
 
 from pike.core.errors import UserError
 from pike.core.settings.config import LlmConfig
-from pike.llm import Vendor, chat_completions, connect, forms, key_variables, vendors
+from pike.llm import connect, key_variables, vendors
 from pike.llm.fake_server import FakeServer
+from pike.llm.names import forms
 from pike.llm.redact import redact
+from pike.llm.vendors import Vendor, chat_completions
 
 KEY = "nb-0123456789"
 

@@ -116,7 +116,7 @@ def test_calls_lost_with_a_process_are_reported_not_charged(started: RunStarted)
     first, second = Step(0, Role.OPTIMISE), Step(1, Role.OPTIMISE, sample=1)
     events = [started, Asked(first), call(first)[0], Asked(second), *call(second), Resumed("0.1.0"), *call(first)]
     run = fold(entries(events))
-    assert (run.unanswered, run.unanswered_usd) == (1, 0.1)
+    assert (run.uncertain.calls, run.uncertain.usd) == (1, 0.1)
     assert run.spend.usd == pytest.approx(0.04)
     assert run.resumed == 1
 

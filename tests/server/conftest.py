@@ -10,7 +10,7 @@ from server_material import MODEL
 from pike import server
 from pike.api.external import ExternalRuns
 from pike.api.options import Options
-from pike.engine import InstantExecutor
+from pike.engine.executors.instant import InstantExecutor
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pike import server
 from pike.api.external import ExternalRuns
 from pike.api.views import summarise
 from pike.core.errors import UserError
-from pike.engine import InstantExecutor
+from pike.engine.executors.instant import InstantExecutor
 
 INITIALIZE = {
     "jsonrpc": "2.0",

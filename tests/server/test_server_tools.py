@@ -12,8 +12,8 @@ from server_material import call, error, file
 
 from pike import server
 from pike.api.external import ANSWER_BYTES, ExternalRuns
-from pike.api.views import find_task, summarise
-from pike.engine import InstantExecutor
+from pike.api.views import summarise
+from pike.engine.executors.instant import InstantExecutor
 from pike.server.runs import Runs
 from pike.server.tools import build
 from pike.store.schema import FILE_NAME
@@ -21,7 +21,7 @@ from pike.store.schema import FILE_NAME
 
 @pytest.fixture
 async def client(offer: server.Offer, external: ExternalRuns):
-    runs = Runs(external, offer.root, tuple(find_task(name) for name in offer.tasks), offer.options)
+    runs = Runs(external, offer)
     connected: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
     over = asyncio.Event()
 
@@ -129,7 +129,7 @@ async def test_a_task_that_is_not_on_offer_cannot_be_begun(client, tmp_path) -> 
 
 
 async def test_the_runs_of_another_server_are_neither_listed_nor_read(client, offer, external) -> None:
-    earlier = Runs(external, offer.root, (find_task(offer.tasks[0]),), offer.options)
+    earlier = Runs(external, offer)
     async with Client(build(earlier)) as other:
         run = (await call(other, "start_run", task="tiny"))["run"]
         await call(other, "submit", source=file("valid 4ms"))
@@ -164,7 +164,7 @@ async def test_which_run_is_meant_must_be_clear(client) -> None:
 
 async def test_a_run_of_another_strategy_is_played_by_prompts(offer, external) -> None:
     options = {**offer.options, "strategy": "pike-b", "llm": "by-hand", "concurrency": 1}
-    runs = Runs(external, offer.root, (find_task(offer.tasks[0]),), options)  # type: ignore[arg-type]
+    runs = Runs(external, replace(offer, options=options))  # type: ignore[arg-type]
     async with Client(build(runs)) as client:
         await call(client, "start_run", task="tiny")
         assert "No prompt" in await error(client, "submit", source=file("valid 1ms"))
@@ -180,7 +180,7 @@ async def test_a_run_of_another_strategy_is_played_by_prompts(offer, external) -
 
 async def test_a_call_that_is_given_up_loses_nothing(offer) -> None:
     slow = ExternalRuns(InstantExecutor(delay_seconds=0.3), load=None)
-    async with Client(build(Runs(slow, offer.root, (find_task(offer.tasks[0]),), offer.options))) as client:
+    async with Client(build(Runs(slow, offer))) as client:
         run = (await call(client, "start_run", task="tiny"))["run"]
         giving_up = asyncio.create_task(client.call_tool("evaluate", {"source": file("valid 2ms")}))
         await asyncio.sleep(0.15)
@@ -277,7 +277,7 @@ async def test_times_beside_other_programs_are_called_unreliable(offer) -> None:
             return replace(verdict, timing=verdict.timing and replace(verdict.timing, contention=0.4))
 
     crowded = ExternalRuns(Crowded(), load=None)
-    async with Client(build(Runs(crowded, offer.root, (find_task(offer.tasks[0]),), offer.options))) as client:
+    async with Client(build(Runs(crowded, offer))) as client:
         await call(client, "start_run", task="tiny")
         told = await call(client, "submit", source=file("valid 4ms"))
         assert "held the CPU in 40%" in told["warning"] and "unreliable" in told["warning"]

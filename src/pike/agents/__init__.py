@@ -7,22 +7,17 @@ clients, money, or how a strategy uses the result.
 from pike.agents.llm_agent import LlmAgent, query_for
 from pike.agents.prompts.estimate import estimate, sample
 from pike.agents.prompts.fences import fence
-from pike.agents.prompts.prompting import render
 from pike.agents.prompts.templates import version as prompts_version
 from pike.agents.reading.extract import extract
-from pike.agents.reading.ideas import MOST_IDEAS, parse_ideas
 from pike.agents.reading.originals import original_file
 
 __all__ = [
-    "MOST_IDEAS",
     "LlmAgent",
     "estimate",
     "extract",
     "fence",
     "original_file",
-    "parse_ideas",
     "prompts_version",
     "query_for",
-    "render",
     "sample",
 ]

@@ -15,7 +15,7 @@ from pike.api.waiting import kept_warnings, run_to_end
 from pike.core.comparison.campaign import CampaignFile, CampaignPlan
 from pike.core.errors import UserError
 from pike.core.settings.merging import parse_setting
-from pike.engine.executors import Executor
+from pike.engine.executors.contract import Executor
 from pike.engine.schedule.campaign import CampaignWiring, follow_campaign, resume_campaign, start_campaign
 from pike.engine.schedule.campaign import is_campaign as is_campaign
 from pike.engine.schedule.campaign import write_figures as write_figures

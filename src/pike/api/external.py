@@ -6,6 +6,7 @@ Knows what an answer may be given as, and keeps judges warm between moves (`Exte
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -245,9 +246,7 @@ class ExternalRuns:
         self, executor: Executor | None = None, load: Callable[[Task], OriginalModel] | None = load_original
     ) -> None:
         self._executor = executor or LocalExecutor(EngineConfig(judges=1))
-        self._originals: dict[Task, OriginalModel] = {}
-        self._wiring = Wiring(self._executor, load=self._loaded if load else None, handle_signals=False)
-        self._load = load
+        self._wiring = Wiring(self._executor, load=cache(load) if load else None, handle_signals=False)
         self._one_move = asyncio.Lock()
         self._moves: set[asyncio.Task[Any]] = set()
         self._begun: dict[Path, RunStarted] = {}
@@ -313,8 +312,3 @@ class ExternalRuns:
         self._moves.add(move)
         move.add_done_callback(self._moves.discard)
         return await asyncio.shield(move)
-
-    def _loaded(self, task: Task) -> OriginalModel:
-        if task not in self._originals and self._load is not None:
-            self._originals[task] = self._load(task)
-        return self._originals[task]

@@ -16,10 +16,9 @@ from pike.core.agent import Prompt
 from pike.core.errors import StoreError, UserError
 from pike.core.settings.config import EngineConfig
 from pike.core.task import Task
-from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest
+from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest, OnStage
 from pike.core.verdict.lint import LintReport
 from pike.engine import LocalExecutor
-from pike.engine.executors import OnStage
 from pike.engine.executors.ray_workers import RAY, on_every_node
 from pike.engine.tools import self_test as self_tests
 from pike.engine.tools.doctor import Check, examine

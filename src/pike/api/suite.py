@@ -15,7 +15,9 @@ from pike.api.targets import ExampleInputs, Target, task_for_now, words_for
 from pike.api.waiting import kept_warnings, run_to_end
 from pike.core.comparison.results import Result
 from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest
-from pike.engine.schedule.contenders import Histories, candidate_of, contenders_named
+from pike.engine.schedule.contenders.candidates import candidate_of
+from pike.engine.schedule.contenders.histories import Histories
+from pike.engine.schedule.contenders.naming import contenders_named
 from pike.engine.schedule.scheduler import CampaignWiring
 from pike.engine.schedule.suite import SuitePlan, Survey, run_suite
 from pike.reporting.results import Column, ResultsTable, tables

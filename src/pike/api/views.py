@@ -35,10 +35,10 @@ from pike.reporting.standings import FAST as FAST
 from pike.reporting.standings import Axis as Axis
 from pike.reporting.standings import Cut as Cut
 from pike.reporting.standings import Spread as Spread
-from pike.reporting.view import index_view as index_view
-from pike.reporting.view import page as page
-from pike.reporting.view import policy as policy
+from pike.reporting.view.index_view import index_view as index_view
 from pike.reporting.view.shell import as_json as as_json
+from pike.reporting.view.shell import page as page
+from pike.reporting.view.shell import policy as policy
 from pike.tasks import in_suite as in_suite
 from pike.tasks import resolve
 from pike.tasks import suites as suites

@@ -5,14 +5,13 @@ Knows how each becomes a candidate that is judged like any other. Does not judge
 who measures.
 """
 
-from pike.baselines.catalogue import BASELINES, COMPILE, EAGER, Technique, baseline_named, for_device
+from pike.baselines.catalogue import BASELINES, COMPILE, Technique, baseline_named, for_device
 from pike.baselines.published import PREFIX, PublishedFolder
 from pike.baselines.write import missing_here, source
 
 __all__ = [
     "BASELINES",
     "COMPILE",
-    "EAGER",
     "PREFIX",
     "PublishedFolder",
     "Technique",

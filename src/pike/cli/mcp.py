@@ -35,8 +35,6 @@ Strategy = Annotated[
     str | None, typer.Option(metavar="NAME", help="A strategy, see pike strategies.", show_default="agent")
 ]
 Http = Annotated[bool, typer.Option("--http", help="Serve streamable HTTP instead of standard streams.")]
-Host = Annotated[str, typer.Option(metavar="HOST", help="Where to listen.")]
-Port = Annotated[int, typer.Option(min=0, max=65535, metavar="PORT", help="Where to listen; 0 for any free port.")]
 NoToken = Annotated[bool, typer.Option("--no-token", help="Ask for no token (only where nobody else can connect).")]
 PrintConfig = Annotated[
     str | None,
@@ -58,8 +56,8 @@ def mcp(
     config: opt.Config = None,
     settings: opt.Set = None,
     http: Http = False,
-    host: Host = "127.0.0.1",
-    port: Port = 8765,
+    host: opt.Host = "127.0.0.1",
+    port: opt.Port = 8765,
     no_token: NoToken = False,
     print_config: PrintConfig = None,
 ) -> None:

@@ -106,3 +106,5 @@ Set = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result and nothing else.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Spend money without asking.")]
+Host = Annotated[str, typer.Option(metavar="HOST", help="Where to listen.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, metavar="PORT", help="Where to listen; 0 for any free port.")]

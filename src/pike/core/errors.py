@@ -50,6 +50,15 @@ class StoreError(BoundaryError):
 
 
 @contextmanager
+def saying(kind: type[PikeError], what: str, cure: str = "") -> Iterator[None]:
+    """Where the system refuses something, say what it was, the system's reason, and the cure."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{what}: {error.strerror or error}" + (f"; {cure}" if cure else "")) from error
+
+
+@contextmanager
 def needing(what: str, extra: str) -> Iterator[None]:
     """Where a package is missing, say what needs it and name the extra that brings it."""
     try:

@@ -4,7 +4,11 @@ Knows how the rooms below carry out a run together. Does not know how a user ask
 `cli`).
 """
 
-from pike.engine.executors import Executor, InstantExecutor, LentExecutor, LocalExecutor, RecordedExecutor
+from pike.engine.executors.contract import Executor
+from pike.engine.executors.instant import InstantExecutor
+from pike.engine.executors.lent import LentExecutor
+from pike.engine.executors.local import LocalExecutor
+from pike.engine.executors.recorded import RecordedExecutor
 from pike.engine.external.status import ExternalStatus, MoveReply, Question
 from pike.engine.output.result import RunResult
 from pike.engine.run.run import read_result, resume_run, start

@@ -4,8 +4,8 @@ Knows the forms of other tools. Does not carry a run out (`engine`) or judge any
 """
 
 from pike.exchange.exporters.exported import Exported
-from pike.exchange.exporters.listing import export_run, formats
+from pike.exchange.exporters.listing import export_run
 from pike.exchange.importers.listing import import_from
 from pike.exchange.trackers.followers import Followers
 
-__all__ = ["Exported", "Followers", "export_run", "formats", "import_from"]
+__all__ = ["Exported", "Followers", "export_run", "import_from"]

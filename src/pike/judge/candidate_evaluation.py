@@ -6,7 +6,7 @@ the same sessions. Does not know second tries (`judge`).
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
@@ -22,6 +22,7 @@ from pike.core.verdict.evaluation import (
     EvaluateOptions,
     Evaluation,
     EvaluationRequest,
+    OnStage,
     Precision,
     Stage,
     Status,
@@ -68,7 +69,6 @@ AUDITED = "audited"
 """Label of a candidate whose time was too good to be true, and plausible on a second try."""
 TESTS_NOTHING = "task-tests-nothing"
 """Label of every verdict on a task on which a trivial answer would pass (`evaluate.lint=false`)."""
-OnStage = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)

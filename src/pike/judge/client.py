@@ -11,14 +11,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from pike.core.codec import decode, encode
 from pike.core.device import DeviceFacts
 from pike.core.errors import InfraError, UserError
 from pike.core.task import Task
-from pike.core.verdict.evaluation import EvaluateOptions, Evaluation, EvaluationRequest
+from pike.core.verdict.evaluation import EvaluateOptions, Evaluation, EvaluationRequest, OnStage, Requests
 from pike.core.verdict.lint import LintReport
 
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
@@ -38,7 +38,7 @@ class JudgeClient:
         """The judge's process id; 0 if none runs."""
         return self._process.pid if self._process else 0
 
-    def evaluate(self, request: EvaluationRequest, on_stage: Callable[[str], None] | None = None) -> Evaluation:
+    def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
         """The verdict on a candidate; `on_stage` is told each stage as it begins, from this thread.
 
         Raises:
@@ -47,9 +47,7 @@ class JudgeClient:
         """
         return self.evaluate_together([request], on_stage)[0]
 
-    def evaluate_together(
-        self, requests: Sequence[EvaluationRequest], on_stage: Callable[[str], None] | None = None
-    ) -> list[Evaluation]:
+    def evaluate_together(self, requests: Requests, on_stage: OnStage | None = None) -> list[Evaluation]:
         """The verdicts on several candidates of one task on the same terms, timed in the same
         sessions; raises as `evaluate` does."""
         answer = self._ask({"op": "evaluate", "requests": [encode(request) for request in requests]}, on_stage)
@@ -124,7 +122,7 @@ class JudgeClient:
         if not self._lock.locked():  # a request under way reads to the end and closes it
             process.stdout.close()
 
-    def _ask(self, message: dict[str, Any], on_stage: Callable[[str], None] | None) -> dict[str, Any]:
+    def _ask(self, message: dict[str, Any], on_stage: OnStage | None) -> dict[str, Any]:
         with self._lock:
             process = self._running()
             assert process.stdin is not None and process.stdout is not None

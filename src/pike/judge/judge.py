@@ -21,12 +21,14 @@ from pike.core.verdict.evaluation import (
     EvaluateOptions,
     Evaluation,
     EvaluationRequest,
+    OnStage,
+    Requests,
     Status,
 )
 from pike.core.verdict.lint import LintReport
 from pike.judge import device as devices
 from pike.judge.calls.runner import Misfit
-from pike.judge.candidate_evaluation import CandidateEvaluation, JudgeTools, OnStage
+from pike.judge.candidate_evaluation import CandidateEvaluation, JudgeTools
 from pike.judge.child.memory.cuda_driver import CudaDriverError
 from pike.judge.child.orders import Shape
 from pike.judge.lint import lint, look_for_trivial
@@ -88,9 +90,7 @@ class Judge:
                 self.release()
             return self._signed(found, request, tools)
 
-    def evaluate_together(
-        self, requests: Sequence[EvaluationRequest], on_stage: OnStage = lambda _: None
-    ) -> list[Evaluation]:
+    def evaluate_together(self, requests: Requests, on_stage: OnStage = lambda _: None) -> list[Evaluation]:
         """The verdicts on several candidates of one task on the same terms, timed in the same sessions.
 
         A candidate that is not valid in this company is judged alone, and that verdict counts.
@@ -173,9 +173,7 @@ class Judge:
             self._prepared.grow(evaluation.misfit)
         return self._prepared.shape != shape
 
-    def _together(
-        self, requests: Sequence[EvaluationRequest], tools: JudgeTools, on_stage: OnStage
-    ) -> list[Evaluation]:
+    def _together(self, requests: Requests, tools: JudgeTools, on_stage: OnStage) -> list[Evaluation]:
         """The verdicts in company, on as many as there is room for outputs to keep.
 
         A call that fails while all are timed refuses all of them.

@@ -204,7 +204,7 @@ def _condensed(summary: RunSummary) -> RunFigures:
         stop_reason=summary.stop_reason,
         spend=summary.spend,
         held_usd=summary.held_usd,
-        unanswered_usd=summary.unanswered_usd,
+        unanswered_usd=summary.uncertain.usd,
         rises=tuple(NewBest(point.queries, point.usd, point.best) for point in summary.rises),
         final=summary.best.speedup if finished and summary.best else None,
         candidates=sum(entrant.search is not None for entrant in summary.entrants),

@@ -200,7 +200,7 @@ class RunningTotals:
             return
         speedup = evaluation.timing.speedup
         best = max(speedup, self.points[-1].best if self.points else speedup)
-        self.points.append(VerdictPoint(candidate_id, speedup, best, self.known.queries, self.known.usd, self.seconds))
+        self.points.append(VerdictPoint(self.known.queries, self.known.usd, self.seconds, candidate_id, speedup, best))
 
     @property
     def _here(self) -> Place:
@@ -256,8 +256,7 @@ class RunningTotals:
             resumed=self.resumed,
             rounds=1 + max((step.round for step in self.steps.values()), default=-1),
             spend=self.accounts.spend,
-            unanswered=self.accounts.uncertain.calls,
-            unanswered_usd=self.accounts.uncertain.usd,
+            uncertain=self.accounts.uncertain,
             held_usd=self.accounts.held_usd,
             sessions=tuple(self.sessions),
             calls=tuple(self.calls),

@@ -18,7 +18,10 @@ from pike.core.step import ORIGINAL
 from pike.reporting.campaign import summarise_campaign
 from pike.reporting.fold import RunningTotals
 from pike.reporting.summary import RunSummary, State
-from pike.reporting.view import campaign_view, details, index_row, original_details, run_view, texts_of
+from pike.reporting.view.campaign_view import campaign_view
+from pike.reporting.view.details import details, original_details, texts_of
+from pike.reporting.view.index_view import index_row
+from pike.reporting.view.run_view import run_view
 from pike.store import holder, read
 from pike.store.campaigns import is_campaign
 from pike.store.schema import FILE_NAME

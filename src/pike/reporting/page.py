@@ -20,17 +20,11 @@ from pike.reporting.fold import summarise
 from pike.reporting.results import HELD_OUT, OPEN, tables
 from pike.reporting.standings import unclamped_geomean
 from pike.reporting.summary import RunSummary
-from pike.reporting.view import (
-    campaign_view,
-    details,
-    index_row,
-    index_view,
-    original_details,
-    page,
-    run_view,
-    texts_of,
-)
-from pike.reporting.view.shell import environment, style
+from pike.reporting.view.campaign_view import campaign_view
+from pike.reporting.view.details import details, original_details, texts_of
+from pike.reporting.view.index_view import index_row, index_view
+from pike.reporting.view.run_view import run_view
+from pike.reporting.view.shell import environment, page, style
 from pike.store import read_results
 from pike.store.campaigns import RUNS, is_campaign
 from pike.store.whole import replacing
@@ -89,9 +83,8 @@ def _details(folder: Path, summary: RunSummary) -> Iterator[tuple[str, dict[str,
 
 def _write_campaign(folder: Path) -> Path:
     found = summarise_campaign(folder)
-    links = {}
-    for run, summary in _runs_in(folder / RUNS):
-        links[run.name] = quote(write_run(run, summary).relative_to(folder).as_posix())
+    pages = {run.name: write_run(run, summary).relative_to(folder) for run, summary in _runs_in(folder / RUNS)}
+    links = {name: quote(place.as_posix()) for name, place in pages.items()}
     return _save(folder / PAGE, page(campaign_view(folder.resolve().name, found, links)))
 
 

@@ -146,9 +146,9 @@ def standing(contender: str, cut: Cut, repeats: Sequence[Sequence[float | None]]
     return Standing(
         contender=contender,
         cut=cut,
-        clamped=_spread(clamped_geomean(flat), tuple(clamped_geomean(tasks) for tasks in repeats)),
-        unclamped=None if unclamped is None else _spread(unclamped, each),
-        fast=tuple((p, _spread(fast_share(flat, p), tuple(fast_share(tasks, p) for tasks in repeats))) for p in FAST),
+        clamped=spread(clamped_geomean(flat), tuple(clamped_geomean(tasks) for tasks in repeats)),
+        unclamped=None if unclamped is None else spread(unclamped, each),
+        fast=tuple((p, spread(fast_share(flat, p), tuple(fast_share(tasks, p) for tasks in repeats))) for p in FAST),
         failed=missing,
         reached=reached,
         runs=len(flat),
@@ -176,6 +176,7 @@ def _geomean(speedups: Sequence[float]) -> float | None:
     return math.exp(math.fsum(map(math.log, speedups)) / len(speedups))
 
 
-def _spread(value: float, each: tuple[float | None, ...]) -> Spread:
+def spread(value: float, each: tuple[float | None, ...]) -> Spread:
+    """A figure over all runs with those of its repeats."""
     known = [one for one in each if one is not None]
     return Spread(value, min(known, default=value), max(known, default=value), each)

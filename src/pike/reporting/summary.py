@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pike.core.accounts import Uncertain
 from pike.core.device import DeviceFacts
 from pike.core.events import ImportedFrom
 from pike.core.recipe_history import TriedComposition
@@ -33,7 +34,14 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What had been spent when a verdict came in; the fields are as in `VerdictPoint`."""
+    """What had been spent when a verdict came in.
+
+    Attributes:
+        queries: budgeted queries whose outcome was known by then.
+        usd: known money that those queries and the brainstorming cost; a repeated run has the same
+            points.
+        seconds: running time by then, the pauses between processes excluded.
+    """
 
     queries: int
     usd: float
@@ -98,25 +106,18 @@ class ReportedCandidate:
 
 
 @dataclass(frozen=True, slots=True)
-class VerdictPoint:
+class VerdictPoint(Place):
     """A valid search verdict, placed by what had been spent when it came in.
 
     Attributes:
         candidate_id: whose verdict it is.
         speedup: its speedup over the original during the search.
         best: the highest speedup up to here.
-        queries: budgeted queries whose outcome was known by then.
-        usd: known money that those queries and the brainstorming cost; a repeated run has the same
-            points.
-        seconds: running time by then, the pauses between processes excluded.
     """
 
     candidate_id: str
     speedup: float
     best: float
-    queries: int
-    usd: float
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +166,8 @@ class RunSummary:
         resumed: how many times a later process continued it.
         rounds: search rounds begun.
         spend: what was spent; its queries are those that the strategy asked.
-        unanswered: calls that were sent and have no outcome in the journal: in flight, or lost with
-            a process.
-        unanswered_usd: the most that those may have cost, as far as prices are known; not part of
-            `spend`.
+        uncertain: calls that were sent and have no outcome in the journal: in flight, or lost with
+            a process. What they may have cost is not part of `spend`.
         held_usd: the worst case of answers whose price is unknown although their model has one; a
             budget counts it.
         sessions: (begin, end) in Unix seconds of each process's part of the run.
@@ -202,8 +201,7 @@ class RunSummary:
     resumed: int
     rounds: int
     spend: Spend
-    unanswered: int
-    unanswered_usd: float
+    uncertain: Uncertain
     held_usd: float
     sessions: tuple[tuple[float, float], ...]
     calls: tuple[CallRow, ...]

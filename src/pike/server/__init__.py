@@ -10,10 +10,10 @@ from pike.server.clients import CLIENTS, client_config
 from pike.server.dashboard import LOOPBACK, TOKEN, DashboardAccess, serve_dashboard
 from pike.server.evaluation.access import ServiceTokens, administrator, read_tokens
 from pike.server.evaluation.serving import ServicePlace, serve_evaluations
+from pike.server.runs import Offer
 from pike.server.serve import (
     PATH,
     TOKEN_VARIABLE,
-    Offer,
     check_token,
     is_loopback,
     serve_http,

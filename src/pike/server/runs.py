@@ -6,44 +6,56 @@ protocol (`tools`) or how a run works (`api`).
 """
 
 import asyncio
+from dataclasses import dataclass
 from pathlib import Path
 
 from pike.api.external import ExternalRuns
 from pike.api.options import Options
 from pike.api.targets import new_folder
-from pike.api.views import RunSummary, in_suite, is_run, suites, summarise
+from pike.api.views import RunSummary, find_task, in_suite, is_run, suites, summarise
 from pike.core.errors import UserError
 from pike.core.settings.merging import nearest
 from pike.core.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a server offers.
+
+    Attributes:
+        root: the folder in which its runs begin.
+        tasks: the tasks that runs may begin with, beside those of the installed suites.
+        options: the terms of runs that begin here.
+        only: the one run that is offered, None for those that begin here.
+    """
+
+    root: Path
+    tasks: tuple[str, ...]
+    options: Options
+    only: Path | None = None
 
 
 class Runs:
     """The runs and tasks that a server offers.
 
     Args:
-        root: the folder in which runs begin.
-        tasks: the tasks that runs may begin with, beside those of the installed suites. An agent
-            cannot name others, because a task's own code runs in this process.
-        options: the terms of every run that is begun here; the owner of the server sets them.
-        only: the one run that is offered, None for those that begin here.
+        external: makes their moves.
+        offer: which they are. An agent cannot name other tasks, because a task's own code runs in
+            this process, and its terms are set by the owner of the server.
 
     Raises:
-        UserError: there is no run in `only`.
+        UserError: there is no run in `offer.only`, or a task is not found.
     """
 
-    def __init__(
-        self, external: ExternalRuns, root: Path, tasks: tuple[Task, ...], options: Options, only: Path | None = None
-    ) -> None:
-        self.external = external
-        self._options = options
-        self._tasks = tasks
-        self._root = root
-        self._only = only
+    def __init__(self, external: ExternalRuns, offer: Offer) -> None:
+        self.external, self._offer, self._only = external, offer, offer.only
+        self._tasks = tuple(find_task(name) for name in offer.tasks)
         self._begun: list[str] = []
 
-        if only is not None and not is_run(only):
+        if self._only is not None and not is_run(self._only):
             raise UserError(
-                f"There is no run in '{only}': start one with pike optimize TASK --strategy agent --out {only}"
+                f"There is no run in '{self._only}': start one with pike optimize TASK --strategy agent "
+                f"--out {self._only}"
             )
 
     @property
@@ -69,7 +81,7 @@ class Runs:
             raise UserError(
                 f"There is no run {name!r}: {known}{more}" if name else f"Which run is meant? {known}{more}"
             )
-        return self._only or self._root / chosen
+        return self._only or self._offer.root / chosen
 
     async def summary(self, name: str) -> tuple[Path, RunSummary]:
         """Find a run's folder and compute its figures."""
@@ -103,7 +115,7 @@ class Runs:
         if self._only is not None:
             raise UserError(f"This server offers the run {self._only.name!r} and begins no other")
         task = self.task(name)
-        folder = new_folder(task.id, self._root)
-        await self.external.begin(task, folder, self._options)
+        folder = new_folder(task.id, self._offer.root)
+        await self.external.begin(task, folder, self._offer.options)
         self._begun.append(folder.name)
         return folder.name

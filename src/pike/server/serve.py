@@ -13,15 +13,11 @@ import secrets
 import socket
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pike.api.external import ExternalRuns
-from pike.api.options import Options
-from pike.api.views import find_task
 from pike.core.errors import UserError, needing
-from pike.server.runs import Runs
+from pike.server.runs import Offer, Runs
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -32,23 +28,6 @@ TOKEN_VARIABLE = "PIKE_MCP_TOKEN"
 LEAST_TOKEN = 16
 """Characters of the shortest token that is taken."""
 PATH = "/mcp"
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """What a server offers.
-
-    Attributes:
-        root: the folder in which its runs begin.
-        tasks: the tasks that runs may begin with, beside those of the installed suites.
-        options: the terms of runs that begin here.
-        only: the one run that is offered, None for those that begin here.
-    """
-
-    root: Path
-    tasks: tuple[str, ...]
-    options: Options
-    only: Path | None = None
 
 
 def check_token(given: str | None, host: str, *, without: bool) -> str:
@@ -168,8 +147,7 @@ async def serve_app(app: ASGIApp, host: str, port: int, started: Callable[[str],
 def _built(offer: Offer, external: ExternalRuns) -> MCPServer[Any]:
     with needing("The MCP server", "mcp"):
         from pike.server.tools import build
-    tasks = tuple(find_task(name) for name in offer.tasks)
-    return build(Runs(external, offer.root, tasks, offer.options, offer.only))
+    return build(Runs(external, offer))
 
 
 def url_of(listener: socket.socket) -> str:

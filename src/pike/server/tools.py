@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar, cast
+from typing import Annotated, Any
 
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
@@ -29,9 +29,6 @@ from pike.core.errors import PikeError, UserError
 from pike.core.query import Answer
 from pike.server import views
 from pike.server.runs import Runs
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 INSTRUCTIONS = Path(__file__).with_name("instructions.md")
 """What an agent is told when it connects."""
@@ -59,25 +56,25 @@ def build(runs: Runs) -> MCPServer:
     looking = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     acting = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
     for look in (tools.list_tasks, tools.read_task, tools.read_candidate, tools.lineage, tools.budget):
-        server.add_tool(look, description=inspect.getdoc(look), annotations=looking)
+        _add(server, look, looking)
     for act in (tools.evaluate, tools.submit, tools.next_prompt, tools.answer_prompt, tools.finish_run):
-        server.add_tool(act, description=inspect.getdoc(act), annotations=acting)
+        _add(server, act, acting)
     if runs.can_begin:
-        server.add_tool(tools.start_run, description=inspect.getdoc(tools.start_run), annotations=acting)
+        _add(server, tools.start_run, acting)
     return server
 
 
-def _with_tool_errors(call: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-    """`call` without nulls in its answer, raising a tool error in place of a `PikeError`."""
+def _add(server: MCPServer, tool: Callable[..., Awaitable[dict[str, Any]]], annotations: ToolAnnotations) -> None:
+    """Offer a tool: without nulls in its answer, raising a tool error in place of a `PikeError`."""
 
-    @functools.wraps(call)
-    async def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+    @functools.wraps(tool)
+    async def guarded(*args: Any, **kwargs: Any) -> Any:
         try:
-            return cast("T", views.without_nulls(await call(*args, **kwargs)))
+            return views.without_nulls(await tool(*args, **kwargs))
         except PikeError as error:
             raise ToolError(str(error)) from error
 
-    return guarded
+    server.add_tool(guarded, description=inspect.getdoc(tool), annotations=annotations)
 
 
 class _Tools:
@@ -86,7 +83,6 @@ class _Tools:
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
 
-    @_with_tool_errors
     async def list_tasks(self) -> dict[str, Any]:
         """List the runs that you can work on and the tasks of which a run can be started."""
         rows = []
@@ -95,7 +91,6 @@ class _Tools:
             rows.append(views.run_row(name, summary))
         return {"runs": rows, "tasks": [views.task_row(task) for task in self._runs.tasks()]}
 
-    @_with_tool_errors
     async def start_run(self, task: Annotated[str, Field(description="A task of list_tasks.")]) -> dict[str, Any]:
         """Begin a run of a task.
 
@@ -103,7 +98,6 @@ class _Tools:
         """
         return await self._task_of_run(await self._runs.begin(task))
 
-    @_with_tool_errors
     async def read_task(
         self, run: Annotated[str, Field(description="The name of a run, or of a task that has no run yet.")] = ""
     ) -> dict[str, Any]:
@@ -113,7 +107,6 @@ class _Tools:
             return {**views.task_row(task), "source": task.source, "next": "start_run begins a run of this task"}
         return await self._task_of_run(run)
 
-    @_with_tool_errors
     async def read_candidate(
         self, candidate: Annotated[str, Field(description="Its id, for example c3.")], run: Run = ""
     ) -> dict[str, Any]:
@@ -124,18 +117,15 @@ class _Tools:
             raise UserError(f"There is no candidate {candidate!r} in this run: lineage lists them")
         return views.candidate(entrant)
 
-    @_with_tool_errors
     async def lineage(self, run: Run = "") -> dict[str, Any]:
         """List every candidate of a run with its parent and its verdict, in order of appearance."""
         _, summary = await self._runs.summary(run)
         return {"candidates": [views.candidate_row(entrant) for entrant in summary.entrants]}
 
-    @_with_tool_errors
     async def budget(self, run: Run = "") -> dict[str, Any]:
         """Say what a run has spent and what is left of its budget."""
         return views.budget(await asyncio.to_thread(external.status, self._runs.folder(run)))
 
-    @_with_tool_errors
     async def evaluate(
         self, source: Source, ctx: Context, run: Run = "", parent: Parent = "", author: Author = "", usd: Usd = None
     ) -> dict[str, Any]:
@@ -148,7 +138,6 @@ class _Tools:
         answer = replace(external.as_answer(source), parent=parent, model=author or AUTHOR, usd=usd)
         return await self._tell(ctx, run, answer, profile=True)
 
-    @_with_tool_errors
     async def submit(
         self, source: Source, ctx: Context, run: Run = "", parent: Parent = "", author: Author = "", usd: Usd = None
     ) -> dict[str, Any]:
@@ -156,7 +145,6 @@ class _Tools:
         answer = replace(external.as_answer(source), parent=parent, model=author or AUTHOR, usd=usd)
         return await self._tell(ctx, run, answer)
 
-    @_with_tool_errors
     async def next_prompt(self, run: Run = "", step: StepId = None) -> dict[str, Any]:
         """Ask what a run's strategy wants next (only needed for strategies other than agent).
 
@@ -171,7 +159,6 @@ class _Tools:
             "budget": views.budget(question.status),
         }
 
-    @_with_tool_errors
     async def answer_prompt(
         self,
         text: Annotated[str, Field(description="The answer, in the form that the prompt asks for.")],
@@ -184,7 +171,6 @@ class _Tools:
         """Answer a prompt of next_prompt. A candidate in the answer is judged at once."""
         return await self._tell(ctx, run, Answer(text, model=author or AUTHOR, usd=usd), step=step)
 
-    @_with_tool_errors
     async def finish_run(self, run: Run = "") -> dict[str, Any]:
         """End a run before its budget is spent; says what was found, where it lies or why not.
 

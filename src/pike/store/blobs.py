@@ -36,7 +36,7 @@ class Blobs:
             if digest not in self._durable:
                 changed |= self._write(self.path(digest), content)
         for folder in changed:
-            sync_folder(folder)
+            sync_to_disk(folder)
         self._durable.update(contents)
 
     def get(self, digest: str) -> str:
@@ -81,9 +81,9 @@ class Blobs:
         return changed
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def sync_to_disk(path: Path) -> None:
+    """Make the content of a file, or the names in a folder, survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

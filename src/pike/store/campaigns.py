@@ -14,7 +14,7 @@ from pike.core.comparison.campaign import CampaignPlan, upgraded
 from pike.core.comparison.contender import ContenderKind
 from pike.core.comparison.results import Result
 from pike.core.errors import UserError
-from pike.store.blobs import sync_folder
+from pike.store.blobs import sync_to_disk
 from pike.store.boundary import writing
 from pike.store.results import results_in
 
@@ -110,4 +110,4 @@ def _replace(path: Path, value: Any) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
-    sync_folder(path.parent)
+    sync_to_disk(path.parent)

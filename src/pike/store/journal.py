@@ -17,7 +17,7 @@ from pathlib import Path
 from pike.core.errors import StoreError, UserError
 from pike.core.events import Event, JournalEntry
 from pike.store import schema
-from pike.store.blobs import BLOBS_NAME, INLINE_CHARACTERS, Blobs, sync_folder
+from pike.store.blobs import BLOBS_NAME, INLINE_CHARACTERS, Blobs, sync_to_disk
 from pike.store.boundary import reading, writing
 from pike.store.entries import Kinds, Packed, pack_events, read
 from pike.store.lock import RunLock
@@ -98,8 +98,8 @@ class Journal(AbstractContextManager["Journal"]):
                     "or choose another folder"
                 )
             schema.create_tables(self._connection)
-            sync_folder(self.folder)
-            sync_folder(self.folder.absolute().parent)
+            sync_to_disk(self.folder)
+            sync_to_disk(self.folder.absolute().parent)
 
     def _continue(self) -> None:
         with reading(self.folder):

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from pike.core.codec import decode, encode
 from pike.core.comparison.results import Result, latest
-from pike.core.errors import StoreError, UserError
+from pike.core.errors import StoreError, UserError, saying
 
 FORMAT = "pike-results-1"
 """Stands in every line and file, so that a folder may hold other JSON too."""
@@ -36,12 +36,10 @@ def append_line(path: Path, line: str) -> None:
     Raises:
         StoreError: the disk refuses.
     """
-    try:
+    with saying(StoreError, f"The file {path} cannot be written"):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a+b") as file:
             file.write(_gap(file) + line.encode() + b"\n")
-    except OSError as error:
-        raise StoreError(f"The file {path} cannot be written: {error.strerror}") from error
 
 
 def read_results(paths: Iterable[Path]) -> tuple[Result, ...]:

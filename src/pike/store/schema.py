@@ -4,12 +4,13 @@ Knows the file format; a change of the table or of a body's meaning raises `VERS
 upgrade here. Does not know what the rows mean (`entries`).
 """
 
-import os
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from pike.core.errors import StoreError, UserError
+from pike.store.blobs import sync_to_disk
 from pike.store.boundary import reading, writing
 
 FILE_NAME = "journal.sqlite"
@@ -52,14 +53,8 @@ def sync_commits(connection: sqlite3.Connection, durable: bool) -> None:
 
 def sync_log(folder: Path) -> None:
     """Make every commit so far durable, as a synced commit would."""
-    try:
-        descriptor = os.open(folder / f"{FILE_NAME}-wal", os.O_RDONLY)
-    except FileNotFoundError:
-        return
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with suppress(FileNotFoundError):
+        sync_to_disk(folder / f"{FILE_NAME}-wal")
 
 
 def connect_to_read(folder: Path) -> sqlite3.Connection:

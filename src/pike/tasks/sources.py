@@ -20,13 +20,12 @@ NEEDED = {
 """The names that a KernelBench-format file defines at its top level, each with a description."""
 
 
-def from_file(path: Path, *, id: str = "", name: str = "", alone: bool = False) -> Task:
+def from_file(path: Path, *, id: str = "", alone: bool = False) -> Task:
     """The task in a KernelBench-format file.
 
     Args:
         path: the file.
         id: the task's id, the file's stem by default.
-        name: what people read, the stem in words by default.
         alone: whether the file imports nothing from the files beside it.
 
     Raises:
@@ -38,9 +37,8 @@ def from_file(path: Path, *, id: str = "", name: str = "", alone: bool = False) 
         raise UserError(f"Task file {path} cannot be read: {error}") from error
     check(source, str(path))
     paths = () if alone else _siblings(path)
-    names = (id or path.stem, name or _words(path.stem))
     files = task_files([path], paths)
-    return Task(*names, TaskKind.SOURCE, source, str(path.resolve()), None, paths, files)
+    return Task(id or path.stem, _words(path.stem), TaskKind.SOURCE, source, str(path.resolve()), None, paths, files)
 
 
 def from_text(source: str, *, id: str, origin: str) -> Task:

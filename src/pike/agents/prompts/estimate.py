@@ -19,14 +19,7 @@ CANDIDATE_GROWTH = 1.5
 """Length of a candidate file over the length of the original model."""
 LEAST_CANDIDATE_CHARACTERS = 4_000
 """Even a short model becomes a file of about a hundred lines with its kernel."""
-THINKING_TOKENS = {
-    Role.BRAINSTORM: 4_000,
-    Role.OPTIMISE: 6_000,
-    Role.FIX: 4_000,
-    Role.PLAN: 6_000,
-    Role.CODE: 4_000,
-    Role.DEBUG: 4_000,
-}
+THINKING_TOKENS = dict.fromkeys(Role, 4_000) | {Role.OPTIMISE: 6_000, Role.PLAN: 6_000}
 """Thinking and explanation of one answer, for a model that thinks."""
 IDEAS_TOKENS = 1_500
 WINDOW_NODES = {Role.PLAN: 4, Role.CODE: 4, Role.DEBUG: 2}

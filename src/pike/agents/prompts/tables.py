@@ -17,28 +17,22 @@ _SCORE_HEAD = ("| file | ms per call | times as fast | score |", "|---|---|---|-
 def device_rows(device: DeviceFacts) -> tuple[tuple[str, str], ...]:
     """Name and value of each known fact about the device; unknown ones (0, empty) are left out."""
     kind = f"NVIDIA GPU, {device.name}" if device.is_cuda else f"CPU, {device.name}"
-    rows = [("Device", kind)]
-    if device.capability:
-        arch = device.capability.replace(".", "")
-        rows.append(("Compute capability", f"{device.capability} (sm_{arch})"))
-    if device.multiprocessors:
-        rows.append(("Streaming multiprocessors", str(device.multiprocessors)))
-    if not device.is_cuda:
-        rows.append(("Threads", str(device.threads)))
-    if device.units:
-        rows.append(("Vector and matrix units", ", ".join(device.units)))
-    if device.memory_bytes:
-        rows.append(("Memory", f"{device.memory_bytes / (1 << 30):.1f} GiB"))
-    if device.l2_bytes:
-        cache = "L2 cache" if device.is_cuda else "Last-level cache"
-        rows.append((cache, f"{device.l2_bytes / _MIB:.1f} MiB"))
-    if device.shared_bytes_per_block:
-        rows.append(("Shared memory of one block, at most", f"{device.shared_bytes_per_block} bytes"))
-    if device.registers_per_block:
-        rows.append(("32-bit registers of one block, at most", str(device.registers_per_block)))
-    if device.versions:
-        rows.append(("Versions", ", ".join(f"{name} {version}" for name, version in device.versions)))
-    return tuple(rows)
+    arch = device.capability.replace(".", "")
+    cache = "L2 cache" if device.is_cuda else "Last-level cache"
+    shared = f"{device.shared_bytes_per_block} bytes" if device.shared_bytes_per_block else ""
+    rows = (
+        ("Device", kind),
+        ("Compute capability", f"{device.capability} (sm_{arch})" if arch else ""),
+        ("Streaming multiprocessors", str(device.multiprocessors or "")),
+        ("Threads", "" if device.is_cuda else str(device.threads)),
+        ("Vector and matrix units", ", ".join(device.units)),
+        ("Memory", f"{device.memory_bytes / (1 << 30):.1f} GiB" if device.memory_bytes else ""),
+        (cache, f"{device.l2_bytes / _MIB:.1f} MiB" if device.l2_bytes else ""),
+        ("Shared memory of one block, at most", shared),
+        ("32-bit registers of one block, at most", str(device.registers_per_block or "")),
+        ("Versions", ", ".join(f"{name} {version}" for name, version in device.versions)),
+    )
+    return tuple((name, value) for name, value in rows if value)
 
 
 def profile_rows(profile: Profile) -> tuple[tuple[str, str], ...]:

@@ -18,9 +18,8 @@ from pike.api.waiting import run_to_end
 from pike.core.comparison.results import Result
 from pike.core.errors import UserError
 from pike.core.settings.config import EngineConfig, RunConfig
-from pike.core.verdict.evaluation import EvaluateOptions
+from pike.core.verdict.evaluation import EvaluateOptions, OnStage
 from pike.engine import LocalExecutor
-from pike.engine.executors import OnStage
 from pike.engine.tools.gallery import GalleryEntry, chosen, measure
 
 if TYPE_CHECKING:

@@ -229,16 +229,13 @@ def _line(result: Result) -> Text:
 
 def _flat(result: Result) -> dict[str, object]:
     verdict = result.evaluation.flat() if result.evaluation else {}
+    of_verdict = ("status", "reason", "speedup", "speedup_ci95", "reference_ms", "candidate_ms")
     return {
         "task": result.task,
         "precision": result.precision.value,
         "contender": result.contender.name,
-        "missing": result.missing,
-        "original": result.original,
-        "build_seconds": result.build_seconds,
-    } | {
-        name: verdict.get(name)
-        for name in ("status", "reason", "speedup", "speedup_ci95", "reference_ms", "candidate_ms")
+        **{name: getattr(result, name) for name in ("missing", "original", "build_seconds")},
+        **{name: verdict.get(name) for name in of_verdict},
     }
 
 

@@ -4,7 +4,6 @@ Knows when to draw and which lines are new. Does not know how a snapshot looks: 
 """
 
 import threading
-from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
 from rich.console import Console, RenderableType
@@ -45,9 +44,7 @@ class LiveView(Generic[S]):
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._live.stop()
 
     def __call__(self, progress: S) -> None:

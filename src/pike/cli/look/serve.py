@@ -27,8 +27,6 @@ Runs = Annotated[
         file_okay=False,
     ),
 ]
-Host = Annotated[str, typer.Option(metavar="HOST", help="Where to listen.")]
-Port = Annotated[int, typer.Option(min=0, max=65535, metavar="PORT", help="Where to listen; 0 for any free port.")]
 AllowHost = Annotated[
     list[str] | None,
     typer.Option(
@@ -43,8 +41,8 @@ TokensFile = Annotated[
 
 def serve(
     runs: Runs = None,
-    host: Host = "127.0.0.1",
-    port: Port = 8766,
+    host: opt.Host = "127.0.0.1",
+    port: opt.Port = 8766,
     allow_host: AllowHost = None,
     evaluate: Evaluate = False,
     tokens: TokensFile = None,

@@ -69,12 +69,7 @@ def judge(
     """Judge a bundle: needs torch and numpy only, and neither the run nor a network."""
     terminal = Terminal(as_json)
     found = bundles.judge(
-        bundle,
-        out,
-        devices=devices or "",
-        judges=judges,
-        max_minutes=max_minutes,
-        on_line=lambda line: terminal.show(line),
+        bundle, out, devices=devices or "", judges=judges, max_minutes=max_minutes, on_line=terminal.show
     )
     terminal.show(bundles.summary(found, bundles.verdicts_path(bundle, out)))
     terminal.result(encode(found))

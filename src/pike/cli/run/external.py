@@ -20,7 +20,7 @@ from pike.cli.display.run import ELSEWHERE
 from pike.cli.display.verdict import exit_code, show_verdict
 from pike.cli.terminal import Terminal
 from pike.core import figures
-from pike.core.errors import UserError
+from pike.core.errors import UserError, saying
 from pike.core.query import Answer
 from pike.core.text.printable import printable
 
@@ -64,7 +64,8 @@ def ask(run: opt.Run, step: StepId = None, every: All = False, out: Into = None,
     question = external.ask(run, step=step)
     text = question.text
     if out is not None:
-        _write(out, text)
+        with saying(UserError, f"The prompt cannot be written to {out}", "choose another file"):
+            out.write_text(text)
     elif not as_json:
         sys.stdout.write(printable(text))
     terminal.note(f"Step {question.step.id} for {question.step.role.value}. {_left(question.status)}")
@@ -82,13 +83,6 @@ def _ask_all(terminal: Terminal, run: Path, step: int | None, out: Path | None) 
     terminal.note(f"{figures.plural(count, 'prompt')} in {out}. Answer step-N.prompt.md with step-N.py or .md")
     terminal.note(f"Then:  pike tell {shlex.quote(str(run))} {shlex.quote(str(out))}", style="bold")
     terminal.result({"prompts": [_asked(one) | {"run": name} for name, several in asked.items() for one in several]})
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text)
-    except OSError as error:
-        raise UserError(f"The prompt cannot be written to {path}: {error.strerror}; choose another file") from error
 
 
 def tell(
@@ -170,10 +164,10 @@ def _end(terminal: Terminal, run: Path, stands: dict[str, ExternalStatus]) -> No
 
 
 def _in_short(reply: MoveReply) -> str:
-    verdict = reply.solution.evaluation if reply.solution else None
-    if reply.solution is None or verdict is None:
+    if reply.solution is None:
         said = f"{figures.plural(len(reply.ideas), 'idea')} taken" if reply.ideas else reply.failure
         return said or "the plan was taken"
+    verdict = reply.solution.evaluation
     how = figures.times(verdict.speedup) if verdict.valid else verdict.reason
     return f"{reply.solution.candidate.id} {verdict.status.value}: {how}"
 
@@ -185,10 +179,9 @@ def _read(answer: str) -> Answer:
 
 
 def _show(terminal: Terminal, reply: MoveReply) -> None:
-    verdict = reply.solution.evaluation if reply.solution else None
-    if reply.solution is not None and verdict is not None:
+    if reply.solution is not None:
         terminal.show(reply.sentence, style="bold")
-        show_verdict(terminal, verdict)
+        show_verdict(terminal, reply.solution.evaluation)
     elif reply.ideas:
         terminal.show(f"{figures.plural(len(reply.ideas), 'idea')} taken.")
     else:

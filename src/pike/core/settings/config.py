@@ -110,8 +110,9 @@ class LlmConfig:
 
     def models(self, role: Role) -> tuple[str, ...]:
         """The models of a role, at least one, the one that is asked first in front."""
-        stand_in = _STAND_INS.get(role)
-        return self.own(role) or (("",) if stand_in is None else self.models(stand_in))
+        if role is Role.OPTIMISE:
+            return self.own(role) or ("",)
+        return self.own(role) or self.models(Role.FIX if role is Role.DEBUG else Role.OPTIMISE)
 
     @property
     def asks_models(self) -> bool:
@@ -135,16 +136,6 @@ class LlmConfig:
         """The reasoning effort of a role."""
         own: ReasoningEffort = getattr(self, f"{role.value}_effort")
         return own or self.effort
-
-
-_STAND_INS = {
-    Role.FIX: Role.OPTIMISE,
-    Role.BRAINSTORM: Role.OPTIMISE,
-    Role.PLAN: Role.OPTIMISE,
-    Role.CODE: Role.OPTIMISE,
-    Role.DEBUG: Role.FIX,
-}
-"""Whose models a role without its own takes."""
 
 
 def _distinct(given: Models) -> tuple[str, ...]:

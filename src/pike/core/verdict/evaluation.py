@@ -5,6 +5,7 @@ on a valid candidate. Does not know how a verdict is reached (`judge`).
 """
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -171,6 +172,13 @@ class EvaluationRequest:
     profile: bool = False
     caches: str = ""
     alone: bool = False
+
+
+Requests = Sequence[EvaluationRequest]
+"""Candidates for one task that are judged side by side."""
+OnStage = Callable[[str], None]
+"""Told what is being done to a candidate. Of an executor, called in the event loop's thread: `waiting`,
+then the name of the worker that took it (`worker 2 on GPU 1`), then stage names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,10 @@
 Knows what is asked of each. Does not know any of them.
 """
 
-from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from pike.core.device import DeviceFacts
-from pike.core.verdict.evaluation import Evaluation, EvaluationRequest
-
-OnStage = Callable[[str], None]
-"""Told what is being done to a candidate; called in the event loop's thread: `waiting`, then the name
-of the worker that took it (`worker 2 on GPU 1`), then stage names."""
+from pike.core.verdict.evaluation import Evaluation, EvaluationRequest, OnStage, Requests
 
 
 class JudgedElsewhere(Exception):
@@ -32,9 +27,7 @@ class Executor(Protocol):
             JudgedElsewhere: this executor judges nothing, and has no verdict for it yet.
         """
 
-    async def evaluate_together(
-        self, requests: Sequence[EvaluationRequest], on_stage: OnStage | None = None
-    ) -> list[Evaluation]:
+    async def evaluate_together(self, requests: Requests, on_stage: OnStage | None = None) -> list[Evaluation]:
         """The verdicts on several candidates of one task on the same terms.
 
         An executor that times them does so in the same sessions; this one takes them in turn.
@@ -82,14 +75,8 @@ class Worker(Protocol):
     `UserError` if the task or an option cannot be used.
     """
 
-    def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
-        """The verdict on one candidate."""
-
-    def evaluate_together(
-        self, requests: Sequence[EvaluationRequest], on_stage: OnStage | None = None
-    ) -> list[Evaluation]:
-        """The verdicts on several candidates of one task, timed in the same sessions if it can."""
-        return [self.evaluate(request, on_stage) for request in requests]
+    def evaluate_together(self, requests: Requests, on_stage: OnStage | None = None) -> list[Evaluation]:
+        """The verdicts on one or several candidates of one task, timed in the same sessions if it can."""
 
     def preflight(self, request: EvaluationRequest) -> float | None:
         """Milliseconds of the original, once it was seen that a candidate could be judged."""

@@ -20,9 +20,18 @@ import re
 from dataclasses import dataclass
 
 from pike.core.device import DeviceFacts
-from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest, OutputError, Status, Timing, Weights
+from pike.core.verdict.evaluation import (
+    Effort,
+    Evaluation,
+    EvaluationRequest,
+    OnStage,
+    OutputError,
+    Status,
+    Timing,
+    Weights,
+)
 from pike.core.verdict.profile import Hotspot, Profile
-from pike.engine.executors.contract import Executor, OnStage
+from pike.engine.executors.contract import Executor
 
 _LINE = re.compile(r"^\s*#\s*pike-instant:\s*(?P<status>[a-z-]+)\s*(?P<rest>.*)$", re.MULTILINE)
 _MS = re.compile(r"(?P<name>final\s+)?(?P<ms>[0-9.]+)\s*ms")

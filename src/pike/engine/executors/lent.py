@@ -3,12 +3,11 @@
 Knows its owner and the terms on which it is lent. Does not know how a verdict is reached.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from pike.core.device import DeviceFacts
-from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest
-from pike.engine.executors.contract import Executor, OnStage
+from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest, OnStage, Requests
+from pike.engine.executors.contract import Executor
 
 
 class LentExecutor:
@@ -38,9 +37,7 @@ class LentExecutor:
             request = replace(request, profile=True)
         return await self._owner.evaluate(request, on_stage)
 
-    async def evaluate_together(
-        self, requests: Sequence[EvaluationRequest], on_stage: OnStage | None = None
-    ) -> list[Evaluation]:
+    async def evaluate_together(self, requests: Requests, on_stage: OnStage | None = None) -> list[Evaluation]:
         """The owner's verdicts.
 
         Raises:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import ClassVar
 
-from pike.core.errors import UserError
+from pike.core.errors import UserError, saying
 from pike.core.task import Task, TaskFile, TaskKind
 
 IN_PARCEL = Task("", "", TaskKind.SOURCE, "", "")
@@ -102,10 +102,8 @@ def _portable(task: Task) -> Task:
 def _contents(task: Task, file: TaskFile) -> bytes | None:
     if not file.digest:
         return None
-    try:
+    with saying(UserError, f"The file {file.path} of task '{task.id}' cannot be read"):
         content = Path(file.path).read_bytes()
-    except OSError as error:
-        raise UserError(f"The file {file.path} of task '{task.id}' cannot be read: {error.strerror}") from error
     if hashlib.sha256(content).hexdigest() != file.digest:
         raise UserError(f"The file {file.path} has changed since the task '{task.id}' was made: begin a new run")
     return content

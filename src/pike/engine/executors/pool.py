@@ -17,8 +17,8 @@ from pike.core.device import DeviceFacts
 from pike.core.errors import InfraError, UserError
 from pike.core.events import WORKER
 from pike.core.task import Task
-from pike.core.verdict.evaluation import DEVICE_MEMORY, Evaluation, EvaluationRequest, Status
-from pike.engine.executors.contract import ExploringWorker, OnStage, Worker
+from pike.core.verdict.evaluation import DEVICE_MEMORY, Evaluation, EvaluationRequest, OnStage, Requests, Status
+from pike.engine.executors.contract import ExploringWorker, Worker
 
 T = TypeVar("T")
 _Start = Callable[[], Worker]
@@ -171,10 +171,10 @@ class WorkerPool:
             (found,) = await self._judged([replace(request, alone=True)], on_stage)
             return found
 
-    async def evaluate_together(
-        self, requests: Sequence[EvaluationRequest], on_stage: OnStage | None = None
-    ) -> list[Evaluation]:
+    async def evaluate_together(self, requests: Requests, on_stage: OnStage | None = None) -> list[Evaluation]:
         """The verdicts of one worker; what finds too little device memory is evaluated again."""
+        if len(requests) == 1:
+            return [await self.evaluate(requests[0], on_stage)]
         async with self._among_others(len(requests), on_stage):
             found = await self._judged(requests, on_stage)
         return [
@@ -272,14 +272,12 @@ class WorkerPool:
             await asyncio.gather(*(asyncio.to_thread(slot.release) for slot in self._idle))
             yield
 
-    async def _judged(self, requests: Sequence[EvaluationRequest], on_stage: OnStage | None) -> list[Evaluation]:
+    async def _judged(self, requests: Requests, on_stage: OnStage | None) -> list[Evaluation]:
         told = [on_stage] if on_stage else []
         report = _in_loop(told)
 
         def work(worker: Worker) -> list[Evaluation]:
-            if len(requests) > 1:
-                return worker.evaluate_together(requests, report)
-            return [worker.evaluate(request, report) for request in requests]
+            return worker.evaluate_together(requests, report)
 
         reason, wanted = "", None
         try:

@@ -22,11 +22,11 @@ from typing import Any, TypeVar
 import pike
 from pike.core.codec import decode, encode
 from pike.core.device import DeviceFacts
-from pike.core.errors import InfraError, UserError
+from pike.core.errors import InfraError, UserError, saying
 from pike.core.events import WORKER
 from pike.core.task import Task
-from pike.core.verdict.evaluation import Evaluation, EvaluationRequest
-from pike.engine.executors.contract import OnStage, Worker
+from pike.core.verdict.evaluation import Evaluation, EvaluationRequest, OnStage, Requests
+from pike.engine.executors.contract import Worker
 from pike.engine.executors.exploring import ProcessExplorer
 from pike.engine.executors.parcel import IN_PARCEL, Parcel, pack, unpack
 from pike.engine.executors.versions import unlike, versions
@@ -75,10 +75,8 @@ def _require_answer(address: str) -> None:
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
         return
-    try:
+    with saying(UserError, f"No Ray cluster answers at '{address}'"):
         socket.create_connection((host, int(port)), _ANSWER_SECONDS).close()
-    except OSError as error:
-        raise UserError(f"No Ray cluster answers at '{address}': {error.strerror or error}") from error
 
 
 class RayWorkers:
@@ -167,13 +165,7 @@ class RayWorker:
             raise UserError(f"The Ray node {node} has {differing}; install what is here on all nodes")
         return str(node)
 
-    def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
-        """The verdict on one candidate."""
-        return self.evaluate_together([request], on_stage)[0]
-
-    def evaluate_together(
-        self, requests: Sequence[EvaluationRequest], on_stage: OnStage | None = None
-    ) -> list[Evaluation]:
+    def evaluate_together(self, requests: Requests, on_stage: OnStage | None = None) -> list[Evaluation]:
         """The verdicts on several candidates of one task, timed in the same sessions."""
         asked = [encode(replace(request, task=IN_PARCEL)) for request in requests]
         found = self._last("evaluate", self._parcel(requests[0].task), asked, on_stage=on_stage)

@@ -10,8 +10,8 @@ from pike import store
 from pike.core.device import DeviceFacts
 from pike.core.errors import UserError
 from pike.core.events import Admitted, Compared, Judged, Proposed, RunStarted
-from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest, Status
-from pike.engine.executors.contract import Executor, OnStage
+from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest, OnStage, Status
+from pike.engine.executors.contract import Executor
 
 
 class RecordedExecutor(Executor):

@@ -5,9 +5,10 @@ Writes nothing: an answer that is refused here costs nothing.
 """
 
 import math
+import re
 from pathlib import Path
 
-from pike.core.errors import UserError
+from pike.core.errors import UserError, saying
 from pike.core.query import Answer
 from pike.core.step import ORIGINAL, Solution, Step
 from pike.core.text.parsing import parse
@@ -19,6 +20,7 @@ from pike.search import FREE_FORM
 ANSWER_BYTES = 1024 * 1024
 """The longest answer that is taken; honest ones are far shorter."""
 AUTHOR_CHARACTERS = 100
+_BINARY = re.compile("[\0\ud800-\udfff]")  # a zero byte, or half of a surrogate pair, which UTF-8 cannot hold
 
 
 def as_answer(source: str) -> Answer:
@@ -34,11 +36,8 @@ def read_answer(path: Path) -> Answer:
     Raises:
         UserError: the file cannot be read, is too long or is no text.
     """
-    try:
-        with path.open("rb") as file:
-            data = file.read(ANSWER_BYTES + 1)
-    except OSError as error:
-        raise UserError(f"The answer {path} cannot be read: {error.strerror}; give a file, or - for stdin") from error
+    with saying(UserError, f"The answer {path} cannot be read", "give a file, or - for stdin"), path.open("rb") as file:
+        data = file.read(ANSWER_BYTES + 1)
     return answer_from(data, f"The answer {path}", is_file=path.suffix == ".py")
 
 
@@ -73,7 +72,7 @@ def check(answer: Answer, state: RunState) -> None:
         raise UserError("The answer is empty: give the whole candidate file, or what the prompt asks for")
     if size > ANSWER_BYTES:
         raise UserError(f"The answer has {size:,} bytes, and at most {ANSWER_BYTES:,} are taken: send only the file")
-    if "\0" in answer.text or not _is_text(answer.text):
+    if _BINARY.search(answer.text):
         raise UserError("The answer is binary: send the source text of a Python file")
     if answer.usd is not None and not (math.isfinite(answer.usd) and answer.usd >= 0.0):
         raise UserError(f"An answer cannot cost {answer.usd} US dollars: give an amount, or leave it out")
@@ -102,15 +101,6 @@ def require_syntax(answer: Answer, state: RunState) -> None:
             f"The file does not parse, so it was not judged and no query was used: line {error.lineno}: {error.msg}; "
             "mend it and send it again"
         ) from None
-
-
-def _is_text(text: str) -> bool:
-    """Whether it can be written as UTF-8 (no halves of surrogate pairs)."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def answered_step(state: RunState, folder: Path, step: int | None) -> int | None:

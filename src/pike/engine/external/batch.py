@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pike.core.errors import UserError
+from pike.core.errors import UserError, saying
 from pike.core.query import Answer
-from pike.engine.executors import executor_of
+from pike.engine.executors.choice import executor_of
 from pike.engine.external import external_run
 from pike.engine.external.answers import read_answer
 from pike.engine.external.elsewhere import PackedRuns, VerdictsElsewhere, pack_runs
@@ -148,11 +148,9 @@ def write_prompts(folder: Path, questions: Mapping[str, tuple[Question, ...]]) -
     for name, several in questions.items():
         for question in several:
             written.append(path := folder / name / PROMPT.format(step=question.step.id))
-            try:
+            with saying(UserError, f"The prompt cannot be written to {path}"):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(question.text)
-            except OSError as error:
-                raise UserError(f"The prompt cannot be written to {path}: {error.strerror}") from error
     return tuple(written)
 
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import pike
 from pike.core.codec import decode, encode
 from pike.core.device import DeviceFacts
-from pike.core.errors import StoreError, UserError
+from pike.core.errors import StoreError, UserError, saying
 from pike.core.verdict.evaluation import Effort, EvaluateOptions, Evaluation, EvaluationRequest
 from pike.engine.executors.parcel import Parcel
 from pike.store.whole import replacing
@@ -177,11 +177,9 @@ class VerdictsFile:
     def __init__(self, path: Path, head: VerdictsHead) -> None:
         self.known: tuple[Verdict, ...] = ()
         self._path, self._digest = path, ""
-        try:
+        with saying(StoreError, f"The verdicts {path} cannot be written"):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("ab+", buffering=0)
-        except OSError as error:
-            raise StoreError(f"The verdicts {path} cannot be written: {error.strerror}") from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -245,10 +243,8 @@ def _digest(record: Any, before: str) -> str:
 
 
 def _content(path: Path) -> bytes:
-    try:
+    with saying(UserError, f"The file {path} cannot be read", "name what pike wrote"):
         return path.read_bytes()
-    except OSError as error:
-        raise UserError(f"The file {path} cannot be read: {error.strerror}; name what pike wrote") from None
 
 
 def _whole(data: bytes) -> bytes:

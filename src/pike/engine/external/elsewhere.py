@@ -11,8 +11,8 @@ from pathlib import Path
 from pike import store
 from pike.core.device import DeviceFacts
 from pike.core.errors import UserError
-from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest
-from pike.engine.executors import Executor, JudgedElsewhere, OnStage
+from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest, OnStage, Requests
+from pike.engine.executors.contract import Executor, JudgedElsewhere
 from pike.engine.executors.parcel import IN_PARCEL, Parcel, pack
 from pike.engine.external.bundle import Verdict, Waiting, read_verdicts, source_digest, write_bundle
 from pike.engine.external.status import MoveReply, reply_of
@@ -44,9 +44,7 @@ class VerdictsElsewhere(Executor):
         """The verdict that came."""
         return (await self.evaluate_together([request], on_stage))[0]
 
-    async def evaluate_together(
-        self, requests: Sequence[EvaluationRequest], on_stage: OnStage | None = None
-    ) -> list[Evaluation]:
+    async def evaluate_together(self, requests: Requests, on_stage: OnStage | None = None) -> list[Evaluation]:
         """The verdicts that came; finalists take those of the same sessions only."""
         effort, sources = requests[0].effort, tuple(source_digest(one.source) for one in requests)
         if (effort, sources) in self._together:

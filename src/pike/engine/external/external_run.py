@@ -17,7 +17,8 @@ from pike.core.errors import UserError
 from pike.core.events import RunStarted
 from pike.core.query import Answer
 from pike.core.step import Role, Step
-from pike.engine.executors import LentExecutor, executor_of
+from pike.engine.executors.choice import executor_of
+from pike.engine.executors.lent import LentExecutor
 from pike.engine.external.answers import answered_step, check, known_solution, require_syntax, taken_by, waiting_step
 from pike.engine.external.elsewhere import VerdictsElsewhere
 from pike.engine.external.status import (

@@ -13,8 +13,9 @@ from pathlib import Path
 from pike.core.errors import UserError
 from pike.core.settings.config import EngineConfig
 from pike.core.task import Task
-from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest, Status
-from pike.engine.executors import Executor, executor_of
+from pike.core.verdict.evaluation import Effort, Status
+from pike.engine.executors.choice import executor_of
+from pike.engine.executors.contract import Executor
 from pike.engine.executors.parcel import unpack
 from pike.engine.external.bundle import Verdict, VerdictsFile, VerdictsHead, Waiting, read_bundle, source_digest
 
@@ -102,16 +103,10 @@ async def _within(seconds: float | None, work: list[asyncio.Task[None]]) -> None
 
 async def _judged(executor: Executor, number: int, waiting: Waiting, task: Task) -> Verdict:
     requests = [replace(one, task=task) for one in waiting.requests]
-    found = await _evaluated(executor, requests)
+    found = await executor.evaluate_together(requests)
     if requests[0].effort is Effort.FINAL:
         for index, one in enumerate(found):
             if one.status is Status.UNTRUSTED_TIMING:  # a machine that is busy for a moment looks like this too
-                (found[index],) = await _evaluated(executor, [requests[index]])
+                found[index] = await executor.evaluate(requests[index])
     sources = tuple(source_digest(one.source) for one in requests)
     return Verdict(number, waiting.run, waiting.parcel, waiting.terms, requests[0].effort, sources, tuple(found))
-
-
-async def _evaluated(executor: Executor, requests: list[EvaluationRequest]) -> list[Evaluation]:
-    if len(requests) > 1:
-        return await executor.evaluate_together(requests)
-    return [await executor.evaluate(requests[0])]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pike.core.codec import decode, encode
-from pike.core.errors import UserError
+from pike.core.errors import UserError, saying
 from pike.core.step import Candidate
 from pike.core.task import Task, TaskKind
 from pike.core.verdict.evaluation import Evaluation
@@ -85,10 +85,8 @@ def read(path: Path) -> Terms:
     Raises:
         UserError: there is no such file, or PIKE did not write it.
     """
-    try:
+    with saying(UserError, f"The file {path} cannot be read", "give the best.py of a run"):
         lines = path.read_text().splitlines()
-    except OSError as error:
-        raise UserError(f"The file {path} cannot be read: {error.strerror}; give the best.py of a run") from error
     header = takewhile(lambda line: not line or line.startswith("#"), lines)
     line = next((line for line in header if line.startswith(MARK)), None)
     if line is None:

@@ -8,7 +8,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from pike.core.errors import StoreError
+from pike.core.errors import StoreError, saying
 from pike.core.task import Task
 from pike.engine.output import best_file
 from pike.engine.output.best_file import Terms
@@ -58,7 +58,5 @@ def write(folder: Path, task: Task, result: RunResult, original: OriginalModel |
 
 
 def _remove(path: Path) -> None:
-    try:
+    with saying(StoreError, f"The file {path} cannot be removed"):
         path.unlink(missing_ok=True)
-    except OSError as error:
-        raise StoreError(f"The file {path} cannot be removed: {error.strerror}") from error

@@ -16,7 +16,7 @@ from pike.core.rng import stream
 from pike.core.settings.config import NONE, LlmConfig, RunConfig
 from pike.core.step import Role
 from pike.core.task import Task
-from pike.engine.executors import Explorer
+from pike.engine.executors.exploring import Explorer
 from pike.engine.run.configuration import search_terms
 from pike.engine.state.ledger import Ledger, require_cap
 from pike.engine.state.models import model_names, replayed, require_own_models
@@ -77,7 +77,7 @@ class Agents:
         """The agent of each role."""
         for client in self.clients.values():
             if isinstance(client, BatchClient):
-                client.go_on(ledger.sent_together, state.batches)
+                client.go_on(ledger.keep, state.batches)
         unasked: Agent | None = self.recording or recipes
         askers = {
             role: self._asker(several, state, ledger) for role, several in self.names.items() if several != (NONE,)

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from pike.core.step import Candidate
-from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest, Status
-from pike.engine.executors import Executor, OnStage
+from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest, OnStage, Status
+from pike.engine.executors.contract import Executor
 from pike.engine.run.configuration import search_terms
 from pike.engine.state.models import replayed
 from pike.engine.state.run_state import RunState

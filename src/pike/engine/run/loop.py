@@ -15,7 +15,7 @@ from pike.core.errors import ProviderError
 from pike.core.events import WORKER, Asked, Assigned, Event, Judged, Proposed, Stopped, Told
 from pike.core.step import Candidate, Role, Step, Strategy
 from pike.core.verdict.evaluation import Status
-from pike.engine.executors import JudgedElsewhere
+from pike.engine.executors.contract import JudgedElsewhere
 from pike.engine.output.borrowed import BorrowedLines
 from pike.engine.run.judging import Judging
 from pike.engine.run.outage import Outage

@@ -18,7 +18,8 @@ from pike.core.agent import Agent
 from pike.core.errors import StoreError
 from pike.core.events import Finished, Stopped
 from pike.core.step import Role, Strategy
-from pike.engine.executors import JudgedElsewhere, WorkerPool
+from pike.engine.executors.contract import JudgedElsewhere
+from pike.engine.executors.pool import WorkerPool
 from pike.engine.output import outputs
 from pike.engine.output.borrowed import BorrowedLines
 from pike.engine.output.result import RunResult, result_of, shared_processor

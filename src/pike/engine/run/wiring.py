@@ -16,7 +16,10 @@ from pike.core.device import DeviceFacts
 from pike.core.settings.config import RunConfig
 from pike.core.step import Role
 from pike.core.task import Task
-from pike.engine.executors import Executor, Explorer, RecordedExecutor, executor_of, explorer_of
+from pike.engine.executors.choice import executor_of, explorer_of
+from pike.engine.executors.contract import Executor
+from pike.engine.executors.exploring import Explorer
+from pike.engine.executors.recorded import RecordedExecutor
 from pike.engine.output import originals
 from pike.engine.output.originals import OriginalModel
 from pike.engine.run.agents import Agents, Connect, assemble

@@ -11,7 +11,7 @@ from pathlib import Path
 from pike.core.codec import encode
 from pike.core.comparison.campaign import CampaignPlan
 from pike.engine.output.commit import commit
-from pike.engine.schedule.contenders import Histories
+from pike.engine.schedule.contenders.histories import Histories
 from pike.engine.schedule.progress import CampaignObserver, snapshot
 from pike.engine.schedule.records import ResultTerms
 from pike.engine.schedule.scheduler import CampaignWiring, CellWork, Scheduler

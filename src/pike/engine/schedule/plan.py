@@ -17,7 +17,7 @@ from pike.core.step import Role
 from pike.core.task import Task
 from pike.engine.run.agents import Connect, assemble
 from pike.engine.run.external_answers import external_roles
-from pike.engine.schedule.contenders import contenders_named
+from pike.engine.schedule.contenders.naming import contenders_named
 from pike.llm import REPLAY
 from pike.store import campaigns
 from pike.tasks.variants import SUFFIX

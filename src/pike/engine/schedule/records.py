@@ -15,7 +15,7 @@ from pike.core.device import DeviceFacts
 from pike.core.task import Task
 from pike.core.verdict.evaluation import Effort, EvaluateOptions, Evaluation, Status
 from pike.engine.output.result import RunResult
-from pike.engine.schedule.contenders import FixedCandidate
+from pike.engine.schedule.contenders.candidates import FixedCandidate
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,9 @@ from pike.core.comparison.results import Result, digest
 from pike.core.errors import PikeError
 from pike.core.task import Task
 from pike.core.verdict.evaluation import Evaluation, EvaluationRequest
-from pike.engine.executors import Executor, LentExecutor, executor_of
+from pike.engine.executors.choice import executor_of
+from pike.engine.executors.contract import Executor
+from pike.engine.executors.lent import LentExecutor
 from pike.engine.output import originals
 from pike.engine.output.originals import OriginalModel
 from pike.engine.output.result import RunResult
@@ -30,7 +32,9 @@ from pike.engine.run.loop import WAITING
 from pike.engine.run.phases import INTERRUPTED, PAUSED
 from pike.engine.run.run import resume_run, start
 from pike.engine.run.wiring import Wiring
-from pike.engine.schedule.contenders import Histories, RecipeLimits, absence, candidate_of, keep_history, require_device
+from pike.engine.schedule.contenders.candidates import absence, candidate_of, require_device
+from pike.engine.schedule.contenders.histories import Histories
+from pike.engine.schedule.contenders.recipe_search import RecipeLimits, keep_history
 from pike.engine.schedule.plan import recorded, replaying, replays, task_of
 from pike.engine.schedule.progress import CampaignObserver, snapshot
 from pike.engine.schedule.records import ResultTerms, of_baselines, of_candidate, of_run

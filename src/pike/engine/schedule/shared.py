@@ -5,10 +5,10 @@ which run is next (`turns`).
 """
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from pike.core.query import Answer, Query
 from pike.core.settings.config import LlmConfig
@@ -87,9 +87,7 @@ class SharedOriginals:
     """
 
     def __init__(self, load: Load, most: int) -> None:
-        self._load = load
-        self._most = most
-        self._kept: OrderedDict[Task, OriginalModel] = OrderedDict()
+        self._load = lru_cache(most)(load)
         # Loading draws from torch's global generator, which threads must not do side by side.
         self._lock = threading.Lock()
 
@@ -100,12 +98,7 @@ class SharedOriginals:
             UserError: the task's own code fails.
         """
         with self._lock:
-            original = self._kept.get(task) or self._load(task)
-            self._kept[task] = original
-            self._kept.move_to_end(task)
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
-            return original
+            return self._load(task)
 
 
 Call = Callable[[], object]

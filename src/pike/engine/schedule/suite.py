@@ -23,16 +23,16 @@ from pike.core.errors import UserError
 from pike.core.settings.config import RunConfig
 from pike.core.task import Task
 from pike.core.verdict.evaluation import Effort, Precision
-from pike.engine.executors import Executor, Explorer, WorkerPool, explorer_of, gpus
-from pike.engine.executors.choice import remote
+from pike.engine.executors import gpus
+from pike.engine.executors.choice import explorer_of, remote
+from pike.engine.executors.contract import Executor
+from pike.engine.executors.exploring import Explorer
+from pike.engine.executors.pool import WorkerPool
 from pike.engine.output.commit import commit
-from pike.engine.schedule.contenders import (
-    RECIPES,
-    Histories,
-    RecipeLimits,
-    candidate_of,
-    require_device,
-)
+from pike.engine.schedule.contenders.candidates import candidate_of, require_device
+from pike.engine.schedule.contenders.histories import Histories
+from pike.engine.schedule.contenders.naming import RECIPES
+from pike.engine.schedule.contenders.recipe_search import RecipeLimits
 from pike.engine.schedule.order import Order, PlanStage, alone_seconds
 from pike.engine.schedule.plan import make_plan, task_of
 from pike.engine.schedule.records import ResultTerms, known_result

@@ -9,6 +9,7 @@ import json
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 from pike.core.codec import decode, encode
@@ -16,8 +17,9 @@ from pike.core.device import DeviceFacts
 from pike.core.errors import InfraError, StoreError, UserError
 from pike.core.task import Task
 from pike.core.verdict.evaluation import Status
-from pike.engine.executors import Executor, WorkerPool
+from pike.engine.executors.contract import Executor
 from pike.engine.executors.parcel import Parcel, unpack
+from pike.engine.executors.pool import WorkerPool
 from pike.engine.executors.service.wire import (
     DONE,
     FAILED,
@@ -89,7 +91,7 @@ class Desk:
         self.terms, self.device, self._versions = terms, device, versions()
         self._judges = executor.size if isinstance(executor, WorkerPool) else terms.judges
         self._works: dict[str, _Work] = {}
-        self._tasks: dict[str, Task] = {}
+        self._task = lru_cache(_KEPT_TASKS)(self._read_task)
         self._next: asyncio.Queue[str] = asyncio.Queue()
         for id_ in queue.open_ids():
             asked = queue.asked(id_)
@@ -113,7 +115,7 @@ class Desk:
 
     def has_parcel(self, digest: str) -> bool:
         """Whether a task was brought."""
-        return digest in self._tasks or (self._folder / PARCELS / digest).exists()
+        return (self._folder / PARCELS / digest).exists()
 
     def bring(self, parcel: Parcel) -> None:
         """Keep a task; the judge runs its code outside of every sandbox.
@@ -130,7 +132,6 @@ class Desk:
             raise StoreError(f"The parcel cannot be kept: {error.strerror}") from error
         path = self._folder / PARCELS / parcel.digest
         write_text(path, json.dumps(encode(task)))
-        self._keep(parcel.digest, task)
 
     def is_new(self, submission: Submission) -> bool:
         """Whether it would have to be judged: neither settled nor under way."""
@@ -237,33 +238,23 @@ class Desk:
                 return SubmissionState(id_, DONE, original_ms=await self._executor.preflight(requests[0]))
             if submission.asks is Asks.RECIPES:
                 return SubmissionState(id_, DONE, explored=await self._executor.explore(requests[0], self.device))
-            if len(requests) > 1:
-                found = await self._executor.evaluate_together(requests, work.tell)
-                return SubmissionState(id_, DONE, evaluations=tuple(found))
-            return SubmissionState(id_, DONE, evaluations=(await self._executor.evaluate(requests[0], work.tell),))
+            found = await self._executor.evaluate_together(requests, work.tell)
+            return SubmissionState(id_, DONE, evaluations=tuple(found))
         except UserError as error:
             return SubmissionState(id_, FAILED, error=Problem("unusable", str(error)))
         except InfraError as error:
             return SubmissionState(id_, FAILED, error=Problem("judge-failed", str(error)))
 
-    def _task(self, digest: str) -> Task:
+    def _read_task(self, digest: str) -> Task:
         """A task that was brought, with its files as they lie here.
 
         Raises:
             UserError: it is gone.
         """
-        if digest not in self._tasks:
-            try:
-                kept = json.loads((self._folder / PARCELS / digest).read_text())
-            except (OSError, ValueError) as error:
-                raise UserError("The task of this submission is gone: bring its parcel again") from error
-            self._keep(digest, decode(Task, kept))
-        return self._tasks[digest]
-
-    def _keep(self, digest: str, task: Task) -> None:
-        while len(self._tasks) >= _KEPT_TASKS:
-            self._tasks.pop(next(iter(self._tasks)))
-        self._tasks[digest] = task
+        try:
+            return decode(Task, json.loads((self._folder / PARCELS / digest).read_text()))
+        except (OSError, ValueError) as error:
+            raise UserError("The task of this submission is gone: bring its parcel again") from error
 
 
 def _is_settled(told: SubmissionState) -> bool:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from pike.core.errors import UserError
 from pike.core.settings.config import EngineConfig
-from pike.engine.executors import Executor, executor_of
+from pike.engine.executors.choice import executor_of
+from pike.engine.executors.contract import Executor
 from pike.engine.service.judging import Desk, DeskTerms
 from pike.engine.service.queue import SubmissionQueue
 from pike.judge.sandbox import BareProcess, choose

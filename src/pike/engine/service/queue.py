@@ -90,11 +90,8 @@ class SubmissionQueue:
         """How long an owner has to wait before something new is taken; 0 for not at all."""
         if quota == Quota():
             return 0.0
-        queued = self._count(
-            "SELECT count(*) FROM submissions CROSS JOIN claims USING (id) WHERE state = ? AND owner = ? AND open",
-            QUEUED,
-            owner,
-        )
+        open_claims = "FROM submissions CROSS JOIN claims USING (id) WHERE state = ? AND owner = ? AND open"
+        queued = self._count(f"SELECT count(*) {open_claims}", QUEUED, owner)
         since = self._clock() - 3600.0
         ((hourly, oldest),) = self._ask("SELECT count(*), min(at) FROM claims WHERE owner = ? AND at > ?", owner, since)
         return quota.wait_seconds(Usage(queued, int(hourly), float(oldest or since)), self._clock())
@@ -109,12 +106,8 @@ class SubmissionQueue:
                 self._ask("INSERT INTO submissions (id, state, asked) VALUES (?, ?, ?)", id_, QUEUED, text)
             elif new:
                 self._ask("UPDATE submissions SET state = ?, told = NULL, ended = NULL WHERE id = ?", QUEUED, id_)
-            self._ask(
-                "INSERT INTO claims VALUES (?, ?, ?, 1) ON CONFLICT DO UPDATE SET at = excluded.at, open = 1",
-                id_,
-                owner,
-                self._clock(),
-            )
+            once_more = "ON CONFLICT DO UPDATE SET at = excluded.at, open = 1"
+            self._ask(f"INSERT INTO claims VALUES (?, ?, ?, 1) {once_more}", id_, owner, self._clock())
         self.waiting += new
         return new
 
@@ -122,14 +115,9 @@ class SubmissionQueue:
         """Store how a submission ended; one that was cancelled meanwhile keeps its verdict too."""
         with self._transaction():
             before = self._ask("SELECT state FROM submissions WHERE id = ?", told.id)
-            self._ask(
-                "UPDATE submissions SET state = ?, told = ?, settled = ?, ended = ? WHERE id = ?",
-                told.state,
-                json.dumps(encode(replace(told, stages=()))),
-                int(settled),
-                self._clock(),
-                told.id,
-            )
+            text = json.dumps(encode(replace(told, stages=())))
+            stored = "UPDATE submissions SET state = ?, told = ?, settled = ?, ended = ? WHERE id = ?"
+            self._ask(stored, told.state, text, int(settled), self._clock(), told.id)
         self.waiting -= before[0][0] == QUEUED
 
     def fail(self, id_: str, problem: Problem) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from pike.core.accounts import Accounts, WorstCase
 from pike.core.errors import PikeError, UserError
-from pike.core.events import BatchSent, QueryAnswered, QueryFailed, QuerySent
+from pike.core.events import QueryAnswered, QueryFailed, QuerySent
 from pike.core.query import Answer, Query
 from pike.core.settings.budget import Budget
 from pike.llm.client import Client
@@ -95,7 +95,7 @@ class Ledger:
     ) -> None:
         self._budget = budget
         self._accounts = accounts
-        self._keep = keep
+        self.keep = keep
         self._shared_budget = shared_budget or SharedBudget()
         self._in_flight = self._shared_budget.calls_of(accounts)
         self._settled = self._shared_budget.settled
@@ -116,24 +116,20 @@ class Ledger:
             # No await from the check to here: another call cannot slip in between.
             self._in_flight[query.step_id, attempt] = worst
         try:
-            await self._keep(QuerySent(query, attempt, client.name, worst.usd, worst.tokens))
+            await self.keep(QuerySent(query, attempt, client.name, worst.usd, worst.tokens))
         except BaseException:
             await self._release(query, attempt)
             raise
 
     async def after(self, query: Query, attempt: int, answer: Answer) -> None:
         """Write the answer, which is paid from here on, and release the reservation."""
-        await self._keep(QueryAnswered(query.step_id, attempt, answer))
+        await self.keep(QueryAnswered(query.step_id, attempt, answer))
         await self._release(query, attempt)
 
     async def failed(self, query: Query, attempt: int, error: PikeError) -> None:
         """Write the failure and release the reservation."""
-        await self._keep(QueryFailed(query.step_id, attempt, str(error), bool(getattr(error, "transient", False))))
+        await self.keep(QueryFailed(query.step_id, attempt, str(error), bool(getattr(error, "transient", False))))
         await self._release(query, attempt)
-
-    async def sent_together(self, batch: BatchSent) -> None:
-        """Write that calls go out, or went out, in one batch."""
-        await self._keep(batch)
 
     async def _release(self, query: Query, attempt: int) -> None:
         async with self._settled:

@@ -20,8 +20,8 @@ from pike.core.device import DeviceFacts
 from pike.core.errors import UserError
 from pike.core.settings.merging import nearest
 from pike.core.task import Task
-from pike.core.verdict.evaluation import Effort, EvaluateOptions, Evaluation, EvaluationRequest, Status
-from pike.engine.executors import Executor, OnStage
+from pike.core.verdict.evaluation import Effort, EvaluateOptions, Evaluation, EvaluationRequest, OnStage, Status
+from pike.engine.executors.contract import Executor
 from pike.engine.output.commit import commit
 from pike.engine.output.result import BEST, RESULT
 from pike.judge.candidate_file import parse_problem

@@ -7,7 +7,7 @@ from pike.core.agent import Context, Prompt
 from pike.core.settings.config import RunConfig
 from pike.core.step import Role, Step
 from pike.core.task import Task
-from pike.engine.executors import Executor
+from pike.engine.executors.contract import Executor
 from pike.engine.run.configuration import resolve
 from pike.engine.state.run_state import prompt_terms
 

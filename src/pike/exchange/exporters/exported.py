@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pike.core.errors import UserError
+from pike.exchange.drafts import drafted
 
 MARK = "pike.json"
 """Names the run of an exported folder; only a folder that holds this file is ever replaced."""
@@ -40,14 +41,7 @@ def replace_folder(path: Path, write: Callable[[Path], None]) -> None:
     """
     if path.exists() and not (path / MARK).is_file():
         raise UserError(f"The folder {path} holds something else: choose another one with --out")
-    draft = path.with_name(f".{path.name}.exporting")
-    try:
-        shutil.rmtree(draft, ignore_errors=True)
+    with drafted(path, "export") as draft:
         draft.mkdir(parents=True)
         write(draft)
         shutil.rmtree(path, ignore_errors=True)
-        draft.rename(path)
-    except OSError as error:
-        raise UserError(f"The export {path} cannot be written ({error.strerror}): choose another --out") from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)

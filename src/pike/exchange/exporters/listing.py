@@ -26,11 +26,6 @@ EXPORTERS: dict[str, Export] = {
 }
 
 
-def formats() -> tuple[str, ...]:
-    """The names of the forms."""
-    return tuple(EXPORTERS)
-
-
 def export_run(folder: Path, to: str, out: Path | None = None) -> Exported:
     """Write the run in `folder` in a form.
 

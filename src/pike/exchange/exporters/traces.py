@@ -68,9 +68,7 @@ def _rows(entries: tuple[JournalEntry, ...], by_step: dict[int, ReportedCandidat
                     "answer": answer.text,
                     "model": answer.model,
                     "finish": answer.finish.value,
-                    "input_tokens": answer.input_tokens,
-                    "output_tokens": answer.output_tokens,
-                    "usd": answer.usd,
+                    **{name: getattr(answer, name) for name in ("input_tokens", "output_tokens", "usd")},
                     **_verdict(reported),
                 }
 
@@ -78,7 +76,6 @@ def _rows(entries: tuple[JournalEntry, ...], by_step: dict[int, ReportedCandidat
 def _verdict(reported: ReportedCandidate | None) -> dict[str, Any]:
     """The candidate that an answer brought, as far as it brought one; finals win over the search."""
     verdict = reported.verdict if reported else None
-    timing = verdict.timing if verdict else None
     return {
         "candidate": reported.candidate.id if reported else None,
         "parent": reported.derived_from if reported else None,
@@ -86,7 +83,7 @@ def _verdict(reported: ReportedCandidate | None) -> dict[str, Any]:
         "status": verdict.status.value if verdict else None,
         "reason": verdict.reason if verdict else None,
         "speedup": verdict.speedup if verdict else None,
-        "candidate_ms": encode(timing.candidate_ms) if timing else None,
+        "candidate_ms": encode(verdict.candidate_ms) if verdict else None,
         "measured_again": bool(reported and reported.final),
         "reward": reward(verdict),
     }

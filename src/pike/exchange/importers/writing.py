@@ -4,7 +4,6 @@ Knows the order of events and that a journal appears whole or not at all. Does n
 """
 
 import math
-import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,6 +29,7 @@ from pike.core.settings.budget import Budget
 from pike.core.settings.config import LlmConfig, RunConfig, StrategyConfig
 from pike.core.step import ORIGINAL, Candidate, Role, Step
 from pike.core.verdict.evaluation import EvaluateOptions, Status
+from pike.exchange.drafts import drafted
 from pike.exchange.importers.foreign import ForeignCandidate, ForeignRun, ForeignVerdict, evaluation_of
 
 PRESET = "imported"
@@ -48,20 +48,12 @@ def write(run: ForeignRun, out: Path) -> Path:
     if folder.exists():
         raise UserError(f"The folder {folder} exists: choose another one with --out, or remove it")
     moments = list(_moments(run))
-    draft = out / f".{run.name}.importing"
-    shutil.rmtree(draft, ignore_errors=True)
     now = [moments[0][0]]
-    try:
-        with store.Journal.create(draft, clock=lambda: now[0]) as journal:
-            for at_seconds, events in moments:
-                now[0] = max(now[0], at_seconds)
-                journal.append(*events, durable=False)
-            journal.flush()
-        draft.rename(folder)
-    except OSError as error:
-        raise UserError(f"The run {folder} cannot be written ({error.strerror}): choose another --out") from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+    with drafted(folder, "run") as draft, store.Journal.create(draft, clock=lambda: now[0]) as journal:
+        for at_seconds, events in moments:
+            now[0] = max(now[0], at_seconds)
+            journal.append(*events, durable=False)
+        journal.flush()
     return folder
 
 

@@ -91,8 +91,7 @@ class Metrics:
 def once(summary: RunSummary) -> dict[str, float | str]:
     """The values of a run that are no series."""
     best = summary.best
-    verdict = best.verdict if best else None
-    timing = verdict.timing if verdict else None
+    timing = best.verdict.timing if best and best.verdict else None
     values: dict[str, float | str] = {"final/state": summary.state.value}
     if best is not None and timing is not None:
         low, high = timing.speedup_ci95

@@ -37,6 +37,11 @@ _LOOKS = ((4, 1e300), (12, 10.0))
 """Rounds of the closer look: how many neighbouring inputs, and how many times over its budget an
 output may be to get that round."""
 
+Leaves = list[torch.Tensor]
+"""The output tensors of one call."""
+Nearby = Callable[[], list[Leaves]]
+"""Answers of the reference on inputs that were moved by a rounding error."""
+
 
 class ReferenceErrors:
     """The errors of the reference's own answers, kept while many outputs are compared with them.
@@ -46,10 +51,10 @@ class ReferenceErrors:
     """
 
     def __init__(self) -> None:
-        self._figures: dict[tuple[int, int], tuple[list[torch.Tensor], Figures]] = {}
+        self._figures: dict[tuple[int, int], tuple[Leaves, Figures]] = {}
         self._neighbours: list[tuple[Figures, ...]] = []
 
-    def of(self, answer: list[torch.Tensor], index: int, compute: Callable[[], Figures]) -> Figures:
+    def of(self, answer: Leaves, index: int, compute: Callable[[], Figures]) -> Figures:
         """The figures of one output of an answer, computed once."""
         if (id(answer), index) not in self._figures:
             self._figures[id(answer), index] = answer, compute()
@@ -79,9 +84,9 @@ class Expected:
         unsteady: per output, in how many integers answers on the task's inputs differ; may be empty.
     """
 
-    answers: list[torch.Tensor]
-    native: list[torch.Tensor]
-    variants: list[list[torch.Tensor]]
+    answers: Leaves
+    native: Leaves
+    variants: list[Leaves]
     exact: bool
     slack: float = 1.0
     known: ReferenceErrors | None = None
@@ -90,7 +95,7 @@ class Expected:
     flips: tuple["_Flips | None", ...] = ()
     unsteady: tuple[int, ...] = ()
 
-    def fitting(self, outputs: list[torch.Tensor]) -> "Expected":
+    def fitting(self, outputs: Leaves) -> "Expected":
         """The same, from those of the reference's own answers that have the shapes of `outputs`.
 
         They differ only where shapes depend on values, and a rounding error decides about a length.
@@ -121,7 +126,7 @@ class OutputComparison:
     times: float
 
 
-def compare(outputs: list[torch.Tensor], expected: Expected, tolerance: Tolerance) -> OutputComparison:
+def compare(outputs: Leaves, expected: Expected, tolerance: Tolerance) -> OutputComparison:
     """Judge all outputs of one call; the strict figures are reported under both tolerances."""
     expected = expected.fitting(outputs)
     found = [_compare_one(output, expected, index, tolerance) for index, output in enumerate(outputs)]
@@ -134,12 +139,7 @@ def compare(outputs: list[torch.Tensor], expected: Expected, tolerance: Toleranc
     return OutputComparison(error, "; ".join(problems), max((one.times for one in found), default=0.0))
 
 
-def compare_closely(
-    outputs: list[torch.Tensor],
-    expected: Expected,
-    tolerance: Tolerance,
-    nearby: Callable[[], list[list[torch.Tensor]]],
-) -> OutputComparison:
+def compare_closely(outputs: Leaves, expected: Expected, tolerance: Tolerance, nearby: Nearby) -> OutputComparison:
     """`compare`, with a closer look at the reference's own error before an output is refused.
 
     One answer of the reference may be right by luck. A scalar has a single rounding error, and the
@@ -176,12 +176,7 @@ def repeats(one: torch.Tensor, other: torch.Tensor) -> bool:
     return not compare([one], expected, Tolerance.STRICT).wrong
 
 
-def _compare_elsewhere(
-    outputs: list[torch.Tensor],
-    expected: Expected,
-    tolerance: Tolerance,
-    nearby: Callable[[], list[list[torch.Tensor]]],
-) -> OutputComparison:
+def _compare_elsewhere(outputs: Leaves, expected: Expected, tolerance: Tolerance, nearby: Nearby) -> OutputComparison:
     """Outputs of other shapes than the reference's; right if they answer a neighbouring input."""
     for _ in range(sum(looks for looks, _ in _LOOKS)):
         for answer in nearby():
@@ -192,9 +187,7 @@ def _compare_elsewhere(
     return compare(outputs, expected, tolerance)
 
 
-def _looked_around(
-    outputs: list[torch.Tensor], expected: Expected, looks: int, nearby: Callable[[], list[list[torch.Tensor]]]
-) -> Expected:
+def _looked_around(outputs: Leaves, expected: Expected, looks: int, nearby: Nearby) -> Expected:
     """`expected` with the errors on so many more neighbouring inputs, one at a time in memory."""
     comparisons = [_ComparedOutput(output, expected, index) for index, output in enumerate(outputs)]
     flips = [None if is_real(one.native) else _flips(one.output, expected, one.index) for one in comparisons]
@@ -396,7 +389,7 @@ def _budget(compared: _ComparedOutput, rows: Rows) -> Figures:
     return budget * Figures(*[expected.slack] * 5)
 
 
-def _own(answer: list[torch.Tensor], compared: _ComparedOutput, known: ReferenceErrors | None) -> Figures:
+def _own(answer: Leaves, compared: _ComparedOutput, known: ReferenceErrors | None) -> Figures:
     """The error of a reference's answer; kept figures hold only if all elements count."""
 
     def compute() -> Figures:
@@ -415,7 +408,7 @@ def is_real(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
 
 
-def _same_shapes(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
+def _same_shapes(some: Leaves, others: Leaves) -> bool:
     return [one.shape for one in some] == [one.shape for one in others]
 
 

@@ -4,6 +4,7 @@ Silences or bypasses a submodule by hooks. Does not know what the results are co
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -37,7 +38,7 @@ def _observed(model: nn.Module, leaves: dict[str, nn.Module], trial: Trial) -> d
     stand in, because nothing would be missing.
     """
     seen: dict[str, tuple[bool, bool]] = {}
-    handles = []
+    hooks = ExitStack()
     for name, part in leaves.items():
         before: list[torch.Tensor] = []
 
@@ -56,12 +57,10 @@ def _observed(model: nn.Module, leaves: dict[str, nn.Module], trial: Trial) -> d
             works, bypasses = seen.get(name, (False, True))
             seen[name] = works or bool(output.any()), bypasses and fits and not same
 
-        handles += [part.register_forward_pre_hook(keep), part.register_forward_hook(look)]
-    try:
+        hooks.enter_context(part.register_forward_pre_hook(keep))
+        hooks.enter_context(part.register_forward_hook(look))
+    with hooks:
         run(model, trial.example, trial.device)
-    finally:
-        for handle in handles:
-            handle.remove()
     return seen
 
 
@@ -75,13 +74,10 @@ def _without(model: nn.Module, part: nn.Module, trial: Trial, bypass: bool) -> O
         def replace(_: nn.Module, __: tuple[Any, ...], output: torch.Tensor) -> torch.Tensor:
             return stash[0] if bypass else torch.zeros_like(output)
 
-        handles = [part.register_forward_pre_hook(keep), part.register_forward_hook(replace)]
         try:
-            return trial.forward(model)(inputs)
+            with part.register_forward_pre_hook(keep), part.register_forward_hook(replace):
+                return trial.forward(model)(inputs)
         except Exception:  # a model without one of its parts may raise anything
             return None
-        finally:
-            for handle in handles:
-                handle.remove()
 
     return outputs

@@ -4,6 +4,7 @@ Each module is widened only while it runs, so float64 costs no more memory than 
 """
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -29,15 +30,11 @@ def widened(model: nn.Module, dtype: torch.dtype) -> Callable[..., Any]:
             for held, name, tensor in narrow[module].pop() if narrow.get(module) else ():
                 held[name] = tensor
 
-        handles = []
-        for module in model.modules():
-            handles.append(module.register_forward_pre_hook(widen, prepend=True))
-            handles.append(module.register_forward_hook(restore, always_call=True))
-        try:
+        with ExitStack() as hooks:
+            for module in model.modules():
+                hooks.enter_context(module.register_forward_pre_hook(widen, prepend=True))
+                hooks.enter_context(module.register_forward_hook(restore, always_call=True))
             return model(*args, **kwargs)
-        finally:
-            for handle in handles:
-                handle.remove()
 
     return run
 

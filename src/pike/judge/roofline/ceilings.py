@@ -15,6 +15,8 @@ from pathlib import Path
 
 import torch
 
+from pike.judge.timing.cores import torch_threads
+
 _TRIES, _MOST_SECONDS = 5, 0.3
 _SIDE = {"cuda": 8192, "cpu": 512}
 _LEAST_BYTES, _MOST_BYTES = 64 << 20, 512 << 20
@@ -108,12 +110,10 @@ class MeasuredCeilings:
 
     @contextmanager
     def _threaded(self) -> Iterator[None]:
-        before = torch.get_num_threads()
-        torch.set_num_threads(self._threads)
         try:
-            yield
+            with torch_threads(self._threads):
+                yield
         finally:
-            torch.set_num_threads(before)
             if self._device.type == "cuda":
                 torch.cuda.empty_cache()  # the children need the memory
 

@@ -15,8 +15,26 @@ from typing import Any
 from pike.llm.fake_server.wire import Dialect, FakeReply, answer_body, error_body
 
 _MADE = "2026-01-01T00:00:00Z"
-Reply = Callable[[str, Mapping[str, str], Mapping[str, Any]], FakeReply]
-"""The reply to one call: its path, the headers of the batch, and its body."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRequest:
+    """One request as it arrived; header names are in lower case."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: Mapping[str, Any]
+    raw: bytes = b""
+    method: str = "POST"
+
+    @property
+    def model(self) -> str:
+        """The model that was asked for."""
+        return str(self.body.get("model") or self.path.rpartition("/")[2].partition(":")[0])
+
+
+Rule = Callable[[RecordedRequest], FakeReply]
+"""Makes the reply to one call; one of a batch has the headers of the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +67,7 @@ class FakeBatches:
         reachable: otherwise every look fails.
     """
 
-    def __init__(self, reply: Reply) -> None:
+    def __init__(self, reply: Rule) -> None:
         self.held = self.expired = False
         self.reachable = True
         self.jobs = self.looks = 0
@@ -62,24 +80,23 @@ class FakeBatches:
         """Drop every batch, as vendors do after a while."""
         self._jobs.clear()
 
-    def answer(
-        self, method: str, path: str, headers: Mapping[str, str], body: Mapping[str, Any], raw: bytes, root: str
-    ) -> FakePage | None:
+    def answer(self, request: RecordedRequest, root: str) -> FakePage | None:
         """The page of a batch API, None for any other path."""
+        path = request.path
         with self._lock:
             if "/messages/batches" in path:
-                return self._anthropic(path, headers, body, root)
+                return self._anthropic(request, root)
             if path.startswith("/upload/") or ":batchGenerateContent" in path or path.endswith(":download"):
-                return self._google_making(path, headers, body, raw, root)
+                return self._google_making(request, root)
             if path.startswith("/v1beta/batches/"):
                 return self._looked_at(path.removeprefix("/v1beta/"), _google_job)
             if path.startswith("/v1beta/files/"):
                 return FakePage("{}")
             if path == "/v1/batches":
-                return self._openai_made(headers, body)
+                return self._openai_made(request)
             if path.startswith("/v1/batches/"):
                 return self._looked_at(path.rpartition("/")[2], _openai_job)
-            return self._openai_file(method, path, headers, raw) if path.startswith("/v1/files") else None
+            return self._openai_file(request) if path.startswith("/v1/files") else None
 
     def _looked_at(self, name: str, shown: Callable[[str, _Job, bool], dict[str, Any]]) -> FakePage:
         self.looks += 1
@@ -90,16 +107,16 @@ class FakeBatches:
             return FakePage(json.dumps(error_body(Dialect.CHAT, 404, "not_found", "no such batch")), 404)
         return FakePage(json.dumps(shown(name, job, not self.held)))
 
-    def _anthropic(self, path: str, headers: Mapping[str, str], body: Mapping[str, Any], root: str) -> FakePage:
-        name, _, results = path.partition("/messages/batches")[2].strip("/").partition("/")
+    def _anthropic(self, request: RecordedRequest, root: str) -> FakePage:
+        name, _, results = request.path.partition("/messages/batches")[2].strip("/").partition("/")
 
         def shown(name: str, job: _Job, ended: bool) -> dict[str, Any]:
             return _anthropic_job(name, job, ended, root)
 
         if not name:
             lines = [
-                {"custom_id": one["custom_id"], "result": self._anthropic_result(headers, one["params"])}
-                for one in body["requests"]
+                {"custom_id": one["custom_id"], "result": self._anthropic_result(request.headers, one["params"])}
+                for one in request.body["requests"]
             ]
             name = self._keep(f"msgbatch_{self.jobs}", _Job(Dialect.ANTHROPIC, len(lines), lines))
             return FakePage(json.dumps(shown(name, self._jobs[name], False)))
@@ -110,48 +127,48 @@ class FakeBatches:
     def _anthropic_result(self, headers: Mapping[str, str], params: Mapping[str, Any]) -> dict[str, Any]:
         if self.expired:
             return {"type": "expired"}
-        reply = self._reply("/v1/messages", headers, params)
+        reply = self._reply(RecordedRequest("/v1/messages", headers, params))
         if reply.status >= 400:
             error = error_body(Dialect.ANTHROPIC, reply.status, reply.code, reply.message)
             return {"type": "errored", "error": error}
         return {"type": "succeeded", "message": answer_body(Dialect.ANTHROPIC, reply, params["model"])}
 
-    def _openai_file(self, method: str, path: str, headers: Mapping[str, str], raw: bytes) -> FakePage:
-        if path == "/v1/files":
+    def _openai_file(self, request: RecordedRequest) -> FakePage:
+        if request.path == "/v1/files":
             name = f"file-{len(self._files)}"
-            self._files[name] = _uploaded(headers, raw)
-            return FakePage(json.dumps({"id": name, "object": "file", "bytes": len(raw), "purpose": "batch"}))
-        name = path.removeprefix("/v1/files/").partition("/")[0]
-        if method == "DELETE":
+            self._files[name] = _uploaded(request.headers, request.raw)
+            return FakePage(json.dumps({"id": name, "object": "file", "bytes": len(request.raw), "purpose": "batch"}))
+        name = request.path.removeprefix("/v1/files/").partition("/")[0]
+        if request.method == "DELETE":
             return FakePage(json.dumps({"id": name, "object": "file", "deleted": True}))
         return FakePage(self._files[name].decode())
 
-    def _openai_made(self, headers: Mapping[str, str], body: Mapping[str, Any]) -> FakePage:
+    def _openai_made(self, request: RecordedRequest) -> FakePage:
+        file = request.body["input_file_id"]
         lines = [
-            {"id": "batch_req", "custom_id": line["custom_id"], **self._openai_result(headers, line)}
-            for line in _lines(self._files[body["input_file_id"]])
+            {"id": "batch_req", "custom_id": line["custom_id"], **self._openai_result(request.headers, line)}
+            for line in _lines(self._files[file])
         ]
-        name = self._keep(f"batch_{self.jobs}", _Job(Dialect.RESPONSES, len(lines), lines, body["input_file_id"]))
+        name = self._keep(f"batch_{self.jobs}", _Job(Dialect.RESPONSES, len(lines), lines, file))
         self._files[f"out-{name}"] = _jsonl(lines).encode()
         return FakePage(json.dumps(_openai_job(name, self._jobs[name], False)))
 
     def _openai_result(self, headers: Mapping[str, str], line: Mapping[str, Any]) -> dict[str, Any]:
         if self.expired:
             return {"response": None, "error": {"code": "batch_expired", "message": "expired"}}
-        reply = self._reply(line["url"], headers, line["body"])
+        reply = self._reply(RecordedRequest(line["url"], headers, line["body"]))
         status, body = 200, answer_body(Dialect.RESPONSES, reply, line["body"]["model"])
         if reply.status >= 400:
             status, body = reply.status, error_body(Dialect.RESPONSES, reply.status, reply.code, reply.message)
         return {"response": {"status_code": status, "request_id": "r", "body": body}, "error": None}
 
-    def _google_making(
-        self, path: str, headers: Mapping[str, str], body: Mapping[str, Any], raw: bytes, root: str
-    ) -> FakePage:
+    def _google_making(self, request: RecordedRequest, root: str) -> FakePage:
+        path, headers = request.path, request.headers
         if path.endswith(":download"):
             return FakePage(self._files[path.rpartition("/")[2].partition(":")[0]].decode())
         if ":batchGenerateContent" in path:
             model = path.rpartition("/")[2].partition(":")[0]
-            given = body["batch"]["inputConfig"]
+            given = request.body["batch"]["inputConfig"]
             file = str(given.get("fileName") or given.get("file_name")).removeprefix("files/")
             lines = [self._google_result(headers, model, line) for line in _lines(self._files[file])]
             name = self._keep(f"batches/b{self.jobs}", _Job(Dialect.GOOGLE, len(lines), lines))
@@ -160,14 +177,14 @@ class FakeBatches:
         if "start" in headers.get("x-goog-upload-command", ""):
             return FakePage("{}", headers={"x-goog-upload-url": f"{root}/upload/v1beta/files"})
         name = f"in{len(self._files)}"
-        self._files[name] = raw
+        self._files[name] = request.raw
         made = {"file": {"name": f"files/{name}", "mimeType": "application/jsonl", "state": "ACTIVE"}}
         return FakePage(json.dumps(made), headers={"x-goog-upload-status": "final"})
 
     def _google_result(self, headers: Mapping[str, str], model: str, line: Mapping[str, Any]) -> dict[str, Any]:
         if self.expired:
             return {"key": line["key"], "error": {"code": 4, "message": "expired"}}
-        reply = self._reply(f"/v1beta/models/{model}:generateContent", headers, line["request"])
+        reply = self._reply(RecordedRequest(f"/v1beta/models/{model}:generateContent", headers, line["request"]))
         if reply.status >= 400:
             return {"key": line["key"], "error": {"code": 14, "message": reply.message}}
         return {"key": line["key"], "response": answer_body(Dialect.GOOGLE, reply, model)}

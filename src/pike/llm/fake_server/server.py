@@ -14,34 +14,15 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
-from pike.llm.fake_server.batches import FakeBatches
+from pike.llm.fake_server.batches import FakeBatches, RecordedRequest, Rule
 from pike.llm.fake_server.wire import Dialect, FakeReply, Fault, answer_body, chat_stream, dialect_of, error_body
 
-
-@dataclass(frozen=True, slots=True)
-class RecordedRequest:
-    """One request as it arrived; header names are in lower case."""
-
-    path: str
-    headers: Mapping[str, str]
-    body: Mapping[str, Any]
-    raw: bytes = b""
-    method: str = "POST"
-
-    @property
-    def model(self) -> str:
-        """The model that was asked for."""
-        return str(self.body.get("model") or self.path.rpartition("/")[2].partition(":")[0])
-
-
 HELLO = FakeReply()
-Rule = Callable[[RecordedRequest], FakeReply]
 
 
 class FakeServer(AbstractContextManager["FakeServer"]):
@@ -108,7 +89,7 @@ class FakeServer(AbstractContextManager["FakeServer"]):
         self.close()
 
     def _serve(self, handler: _Handler, request: RecordedRequest) -> None:
-        page = self.batches.answer(request.method, request.path, request.headers, request.body, request.raw, self.root)
+        page = self.batches.answer(request, self.root)
         if page is not None:
             handler.send(page.status, page.text, page.headers)
             return
@@ -117,22 +98,19 @@ class FakeServer(AbstractContextManager["FakeServer"]):
             self._serve_models(handler, request)
             return
         with self._lock:
-            self._requests.append(request)
-            reply = self._replies.pop(0) if self._replies else self._default
             self._in_flight += 1
             self.most_in_flight = max(self.most_in_flight, self._in_flight)
         try:
-            chosen = reply if isinstance(reply, FakeReply) else reply(request)
+            reply = self._reply_to(request)
             with self._slots:
-                self._closing.wait(chosen.delay_seconds)
-                self._play(handler, request, dialect, chosen)
+                self._closing.wait(reply.delay_seconds)
+                self._play(handler, request, dialect, reply)
         finally:
             with self._lock:
                 self._in_flight -= 1
 
-    def _reply_to(self, path: str, headers: Mapping[str, str], body: Mapping[str, Any]) -> FakeReply:
-        """The reply to one call of a batch, which is recorded as if it had come alone."""
-        request = RecordedRequest(path, headers, body)
+    def _reply_to(self, request: RecordedRequest) -> FakeReply:
+        """The reply to one call, which is recorded; one of a batch as if it had come alone."""
         with self._lock:
             self._requests.append(request)
             reply = self._replies.pop(0) if self._replies else self._default

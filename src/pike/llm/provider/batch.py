@@ -21,6 +21,7 @@ from pike.llm.provider.failures import TRANSIENT_STATUSES
 from pike.llm.provider.slots import Call
 
 if TYPE_CHECKING:
+    from pydantic import TypeAdapter
     from pydantic_ai.messages import ModelRequest, ModelResponse
     from pydantic_ai.models import Model
     from pydantic_ai.models.batch import Batch, BatchRequest, BatchResult, EncodedBatchRequest
@@ -92,7 +93,7 @@ class BatchClient(ProviderClient):
         custom_id = f"step-{query.step_id}"
         request = BatchRequest(custom_id=custom_id, messages=[message], model_settings=cast("ModelSettings", kept))
         handle = self._handles.pop(query.step_id, "")
-        batch = _batch_of(handle) if handle else await self._sent(model, query, request)
+        batch = _handles().validate_json(handle) if handle else await self._sent(model, query, request)
         result = (await self._results(model, batch)).get(custom_id)
         if result is None or result.status in ("expired", "canceled"):
             what = "lost" if result is None else result.status
@@ -129,7 +130,7 @@ class BatchClient(ProviderClient):
         try:
             await self._keep(BatchSent(self.name, steps))
             batch = await model.batch_create([one.encoded for one in waiting])
-            await self._keep(BatchSent(self.name, steps, _handle_of(batch)))
+            await self._keep(BatchSent(self.name, steps, _handles().dump_json(batch).decode()))
         except Exception as error:  # every call of the batch fails as one alone would
             for one in waiting:
                 if not one.sent.done():
@@ -177,15 +178,9 @@ async def _keep_nothing(_: BatchSent) -> None:
     """Without a journal, a batch is lost with its process."""
 
 
-def _handle_of(batch: Batch) -> str:
+def _handles() -> TypeAdapter[Batch]:
+    """Turns batches into their handles and back."""
     from pydantic import TypeAdapter
     from pydantic_ai.models.batch import Batch as Handle
 
-    return TypeAdapter(Handle).dump_json(batch).decode()
-
-
-def _batch_of(handle: str) -> Batch:
-    from pydantic import TypeAdapter
-    from pydantic_ai.models.batch import Batch as Handle
-
-    return TypeAdapter(Handle).validate_json(handle)
+    return TypeAdapter(Handle)

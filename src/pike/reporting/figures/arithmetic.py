@@ -9,33 +9,21 @@ import math
 import random
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from pike.reporting.figures.data.records import DrawnCell, Material
-from pike.reporting.standings import clamped_geomean
+from pike.reporting.standings import Spread, clamped_geomean, spread
 
 RESAMPLES = 2000
 _SEED = 20
 """Of the bootstrap, so that the same journals give the same figure."""
 
 
-@dataclass(frozen=True, slots=True)
-class OverRepeats:
-    """A clamped geomean over all runs, with those of the lowest and the highest repeat."""
-
-    value: float
-    low: float
-    high: float
-    by_repeat: tuple[float, ...]
-
-
 def over_repeats(
     material: Material, cells: Sequence[DrawnCell], speedup: Callable[[DrawnCell], float | None]
-) -> OverRepeats:
+) -> Spread:
     """The clamped geomean of a figure of cells; cells without a search are in every repeat."""
     each = tuple(clamped_geomean([speedup(cell) for cell in repeat]) for repeat in material.repeats(cells))
-    value = clamped_geomean([speedup(cell) for cell in cells])
-    return OverRepeats(value, min(each, default=value), max(each, default=value), each)
+    return spread(clamped_geomean([speedup(cell) for cell in cells]), each)
 
 
 def bootstrap(cells: Sequence[DrawnCell]) -> tuple[float, float] | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pike.reporting.figures.arithmetic import over_search
-from pike.reporting.figures.drawing import Row, Sheet, number
+from pike.reporting.figures.drawing import Row, Sheet, number, numbers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,11 +95,10 @@ def mean_over_search(
     axes: Axes, rows: Sequence[Row], column: str, *, times: float = 1.0, bins: int = 10, **style: Any
 ) -> None:
     """A line through the means of a column by where in the search its rows stand."""
-    places, values = [number(row["place_in_search"]) for row in rows], [times * number(row[column]) for row in rows]
+    places, values = numbers(rows, "place_in_search"), [times * number(row[column]) for row in rows]
     means = over_search(places, values, bins)
     axes.plot([100.0 * at for at, _ in means], [mean for _, mean in means], **style)
-    axes.set_xlim(0, 100)
-    axes.set_xlabel("% of the search")
+    axes.set(xlim=(0, 100), xlabel="% of the search")
     axes.grid(axis="y")
 
 
@@ -109,7 +108,7 @@ def points(axes: Axes, sheet: Sheet, x: str, y: str) -> None:
     for name in sheet.names("contender"):
         rows, style = list(sheet.where(contender=name)), styles[name]
         axes.plot(
-            [number(row[x]) for row in rows], [number(row[y]) for row in rows],
+            numbers(rows, x), numbers(rows, y),
             style["marker"], color=style["color"], alpha=0.6, markersize=3.5, linestyle="", label=name,
             markeredgewidth=0,
         )  # fmt: skip
@@ -124,6 +123,11 @@ def legend(figure: Figure, axes: Axes | None = None, *, columns: int = 3) -> Non
     if found:
         columns = min(columns, len(found))
         figure.legend(handles=list(found.values()), labels=list(found), loc="outside lower center", ncols=columns)
+
+
+def beside(axes: Axes, text: str, x: float, y: float, *, size: float = 7.0) -> None:
+    """Write something to the right of a place, also where that is outside of the axes."""
+    axes.annotate(text, (x, y), (5, 0), textcoords="offset points", va="center", fontsize=size, annotation_clip=False)
 
 
 def labels_beside(axes: Axes, values: Sequence[tuple[float, str]]) -> None:

@@ -4,14 +4,17 @@ Knows where prompts and answers stand in a journal. Does not know how many of th
 (`shell`).
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pike.core import figures
 from pike.core.errors import StoreError
-from pike.core.events import JournalEntry, QueryAnswered, QuerySent
+from pike.core.events import QueryAnswered, QuerySent
+from pike.core.query import Answer
 from pike.core.verdict.evaluation import Evaluation
 from pike.core.verdict.profile import Profile
 from pike.reporting.summary import ReportedCandidate, RunSummary
@@ -27,22 +30,6 @@ class StepTexts:
     answer: str = ""
     facts: list[list[str]] = field(default_factory=list)
 
-    def take(self, entry: JournalEntry) -> None:
-        """Take an entry of this step."""
-        match entry.event:
-            case QuerySent(query=query):
-                self.prompt, self.system = query.prompt, query.system
-            case QueryAnswered(answer=answer):
-                self.answer = answer.text
-                thinking = f" ({answer.thinking_tokens:,} of it thinking)" if answer.thinking_tokens else ""
-                self.facts = [
-                    ["model", answer.model],
-                    ["tokens in", figures.count(answer.input_tokens)],
-                    ["tokens out", figures.count(answer.output_tokens) + thinking],
-                    ["cost", figures.usd(answer.usd)],
-                    ["took", figures.duration(answer.latency_seconds)],
-                ]
-
 
 def texts_of(folder: Path, seqs: Iterable[int] | None = None) -> dict[int, StepTexts]:
     """The texts of steps: of all in one pass, or of the entries with these numbers only.
@@ -50,17 +37,28 @@ def texts_of(folder: Path, seqs: Iterable[int] | None = None) -> dict[int, StepT
     Texts that are lost, or cannot be read, count as none: the page says the rest.
     """
     entries = read(folder) if seqs is None else (next(read(folder, seq - 1)) for seq in seqs)
-    found: dict[int, StepTexts] = {}
-    try:
+    found: defaultdict[int, StepTexts] = defaultdict(StepTexts)
+    with suppress(StoreError):
         for entry in entries:
             match entry.event:
                 case QuerySent(query=query):
-                    found.setdefault(query.step_id, StepTexts()).take(entry)
-                case QueryAnswered(step_id=step_id):
-                    found.setdefault(step_id, StepTexts()).take(entry)
-    except StoreError:
-        return found
+                    step = found[query.step_id]
+                    step.prompt, step.system = query.prompt, query.system
+                case QueryAnswered(step_id=step_id, answer=answer):
+                    step = found[step_id]
+                    step.answer, step.facts = answer.text, _facts(answer)
     return found
+
+
+def _facts(answer: Answer) -> list[list[str]]:
+    thinking = f" ({answer.thinking_tokens:,} of it thinking)" if answer.thinking_tokens else ""
+    return [
+        ["model", answer.model],
+        ["tokens in", figures.count(answer.input_tokens)],
+        ["tokens out", figures.count(answer.output_tokens) + thinking],
+        ["cost", figures.usd(answer.usd)],
+        ["took", figures.duration(answer.latency_seconds)],
+    ]
 
 
 def original_details(summary: RunSummary) -> dict[str, Any]:
@@ -70,14 +68,13 @@ def original_details(summary: RunSummary) -> dict[str, Any]:
 
 def details(entrant: ReportedCandidate | None, texts: StepTexts | None) -> dict[str, Any]:
     """What is shown of a candidate, or of a step without one; empty parts are left out."""
-    verdict = entrant.verdict if entrant else None
     said = (
         {"prompt": texts.prompt, "system": texts.system, "answer": texts.answer, "call": texts.facts} if texts else {}
     )
     if entrant is None:
         return _kept(said)
     source = {"source": entrant.candidate.source, "plan": entrant.candidate.plan}
-    return _kept({**source, **said, **(_verdict(entrant, verdict) if verdict else {})})
+    return _kept({**source, **said, **(_verdict(entrant, entrant.verdict) if entrant.verdict else {})})
 
 
 def _verdict(entrant: ReportedCandidate, verdict: Evaluation) -> dict[str, Any]:

@@ -229,9 +229,9 @@ def _answered(summary: RunSummary) -> list[list[str]]:
 
 
 def _unanswered(summary: RunSummary) -> str:
-    if not summary.unanswered:
+    if not summary.uncertain.calls:
         return ""
-    calls, usd = figures.plural(summary.unanswered, "call"), summary.unanswered_usd
+    calls, usd = figures.plural(summary.uncertain.calls, "call"), summary.uncertain.usd
     cost = f"; they may have cost up to {figures.usd(usd)} more" if usd else ""
     return f"{calls} sent without an outcome in the journal{cost}."
 

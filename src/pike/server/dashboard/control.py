@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from pike.api.views import FollowedRun
-from pike.core.errors import UserError
+from pike.core.errors import UserError, saying
 
 LOG = "resume.log"
 """The file in a run's folder that takes what a resumed run prints."""
@@ -56,10 +56,8 @@ class Control:
             if pid is None or pid == os.getpid():
                 raise UserError("No process of this machine works on this run: there is nothing to stop")
             while self._interrupted.get(pid, 0) < times and run.holder() == pid:
-                try:
+                with saying(UserError, f"Process {pid} cannot be stopped from here"):
                     os.kill(pid, signal.SIGINT)
-                except OSError as error:
-                    raise UserError(f"Process {pid} cannot be stopped from here: {error.strerror}") from error
                 self._interrupted[pid] = self._interrupted.get(pid, 0) + 1
                 _wait(lambda: run.holder() != pid, _APART_SECONDS)
 

@@ -8,15 +8,15 @@ work goes to another worker (`pool`).
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 from pike.core.codec import decode, encode
 from pike.core.device import DeviceFacts
 from pike.core.errors import InfraError, UserError
 from pike.core.task import Task
-from pike.core.verdict.evaluation import Evaluation, EvaluationRequest
-from pike.engine.executors.contract import OnStage, Worker
+from pike.core.verdict.evaluation import Evaluation, EvaluationRequest, OnStage, Requests
+from pike.engine.executors.contract import Worker
 from pike.engine.executors.parcel import Parcel, pack
 from pike.engine.executors.service.connection import Busy, Connection, Refusal
 from pike.engine.executors.service.wire import (
@@ -102,13 +102,7 @@ class ServiceWorker(Worker):
         self._submitted = ""
         self._parcels: dict[Task, str] = {}
 
-    def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
-        """The verdict on one candidate."""
-        return self.evaluate_together([request], on_stage)[0]
-
-    def evaluate_together(
-        self, requests: Sequence[EvaluationRequest], on_stage: OnStage | None = None
-    ) -> list[Evaluation]:
+    def evaluate_together(self, requests: Requests, on_stage: OnStage | None = None) -> list[Evaluation]:
         """The verdicts on several candidates of one task, which the service judges together."""
         return list(self._ended(requests, on_stage).evaluations)
 
@@ -137,9 +131,7 @@ class ServiceWorker(Worker):
     def close(self) -> None:
         """Nothing is held open between calls."""
 
-    def _ended(
-        self, requests: Sequence[EvaluationRequest], on_stage: OnStage | None, *, asks: Asks = Asks.VERDICTS
-    ) -> SubmissionState:
+    def _ended(self, requests: Requests, on_stage: OnStage | None, *, asks: Asks = Asks.VERDICTS) -> SubmissionState:
         task = requests[0].task
         if task not in self._parcels:
             self._parcels = {task: pack(task).digest}

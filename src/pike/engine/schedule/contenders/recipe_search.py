@@ -18,7 +18,7 @@ from pike.core.settings.config import RunConfig
 from pike.core.step import Role
 from pike.core.task import Task
 from pike.core.verdict.evaluation import EvaluateOptions
-from pike.engine.executors import Explorer, ProcessExplorer
+from pike.engine.executors.exploring import Explorer, ProcessExplorer
 from pike.engine.output.result import RunResult
 from pike.engine.schedule.contenders.histories import Histories, Names
 from pike.store.results import append_line

@@ -15,6 +15,9 @@ from pike.core.comparison.contender import ContenderKind
 from pike.core.verdict.profile import Profile
 from pike.reporting.results import suite_of
 
+OUTSIDE = "outside"
+"""The role of a seed that was admitted from outside."""
+
 
 class Measure(StrEnum):
     """What a search uses up, as the horizontal axis of a trajectory."""
@@ -151,6 +154,11 @@ class SearchRecord:
         """The best speedup of the search when so much had been used."""
         place = bisect_right([rise.at(measure) for rise in self.rises], at)
         return self.rises[place - 1].best if place else None
+
+    @property
+    def own_attempts(self) -> tuple[Attempt, ...]:
+        """The attempts of the search itself, without seeds from outside."""
+        return tuple(one for one in self.attempts if one.role != OUTSIDE)
 
     def attempt(self, id_: str) -> Attempt | None:
         """The attempt with this id."""

@@ -11,17 +11,15 @@ from pathlib import Path
 
 from pike.core.comparison.contender import ContenderKind
 from pike.core.events import Compared, JournalEntry, QueryAnswered, QuerySent, RunStarted
+from pike.core.query import Answer
 from pike.core.step import ORIGINAL
 from pike.reporting.figures.data.code_facts import facts
 from pike.reporting.figures.data.embeddings import Embeddings
-from pike.reporting.figures.data.records import Attempt, CodeFacts, DrawnCell, Rise, SearchRecord
+from pike.reporting.figures.data.records import OUTSIDE, Attempt, CodeFacts, DrawnCell, Rise, SearchRecord
 from pike.reporting.figures.data.spans import Spans, own_times
 from pike.reporting.fold import fold
 from pike.reporting.summary import ReportedCandidate, RunSummary
 from pike.store import read
-
-OUTSIDE = "outside"
-"""The role of a seed that was admitted from outside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +72,12 @@ def _contender(summary: RunSummary) -> str:
 def _record(
     summary: RunSummary, entries: list[JournalEntry], wanted: WantedFacts, islands: Mapping[str, int]
 ) -> SearchRecord:
-    spans, times = Spans(), own_times(entries)
-    for entry, now in zip(entries, times, strict=True):
+    spans = Spans()
+    for entry, now in zip(entries, own_times(entries), strict=True):
         spans.take(entry.event, now)
     started = next(entry.event for entry in entries if isinstance(entry.event, RunStarted))
     compared = [entry.event for entry in entries if isinstance(entry.event, Compared)]
-    attempts = _attempts(summary, entries, times, wanted)
+    attempts = _attempts(summary, entries, wanted)
     return SearchRecord(
         rises=tuple(Rise(one.queries, one.usd, one.seconds / 60.0, one.best) for one in summary.rises),
         ended=Rise(summary.spend.queries, summary.spend.usd, summary.seconds / 60.0, 0.0),
@@ -92,68 +90,52 @@ def _record(
     )
 
 
-def _attempts(
-    summary: RunSummary, entries: list[JournalEntry], times: list[float], wanted: WantedFacts
-) -> list[Attempt]:
+def _attempts(summary: RunSummary, entries: list[JournalEntry], wanted: WantedFacts) -> list[Attempt]:
     answered = [entry.event for entry in entries if isinstance(entry.event, QueryAnswered)]
-    paid = {event.step_id: event.answer.usd for event in answered}
-    wrote = {event.step_id: event.answer.model for event in answered}
-    judged: dict[str, float] = {}
-    for entry, now in zip(entries, times, strict=True):
-        id_ = getattr(entry.event, "candidate_id", None) or getattr(getattr(entry.event, "candidate", None), "id", "")
-        if id_ and hasattr(entry.event, "evaluation"):
-            judged.setdefault(id_, now / 60.0)
-    known = {one.candidate.id: one for one in summary.entrants}
-    ordered = sorted((one for one in summary.entrants if one.search), key=lambda one: judged[one.candidate.id])
-    codes = _codes(summary, ordered, known, wanted.embeddings) if wanted.with_code else [None] * len(ordered)
-    found = []
-    for one, code in zip(ordered, codes, strict=True):
-        step = one.step.id if one.step else -1
-        found.append(_attempt(one, known, paid.get(step), wrote.get(step, ""), judged[one.candidate.id], code))
-    return found
+    answers = {event.step_id: event.answer for event in answered}
+    judged = sorted((one for one in summary.entrants if one.search), key=_minutes)
+    codes = _codes(summary, judged, wanted.embeddings) if wanted.with_code else [None] * len(judged)
+    return [_attempt(summary, one, answers, code) for one, code in zip(judged, codes, strict=True)]
+
+
+def _minutes(one: ReportedCandidate) -> float:
+    """When its verdict came."""
+    return one.at.seconds / 60.0 if one.at else 0.0
 
 
 def _attempt(
-    one: ReportedCandidate,
-    known: dict[str, ReportedCandidate],
-    usd: float | None,
-    model: str,
-    minutes: float,
-    code: CodeFacts | None,
+    summary: RunSummary, one: ReportedCandidate, answers: Mapping[int, Answer], code: CodeFacts | None
 ) -> Attempt:
-    step, seed = one.step, known.get(one.derived_from)
+    step, seed = one.step, summary.entrant(one.derived_from)
+    answer = answers.get(step.id) if step else None
     final = one.final.timing if one.final else None
     verdict = one.final if one.final and one.final.profile else one.search
     return Attempt(
         id=one.candidate.id,
         seed=one.derived_from,
         role=step.role.value if step else OUTSIDE,
-        model=(step.model if step else "") or model or one.candidate.author,
+        model=(step.model if step else "") or (answer.model if answer else "") or one.candidate.author,
         sample=(step.round, step.sample) if step else (-1, -1),
         fix=step.attempt if step else 0,
         status=one.search.status.value if one.search else "",
         speedup=one.search.speedup if one.search else None,
         seed_speedup=1.0 if one.derived_from == ORIGINAL else seed.search.speedup if seed and seed.search else None,
         final=final.speedup if final else None,
-        usd=usd,
-        minutes=minutes,
+        usd=answer.usd if answer else None,
+        minutes=_minutes(one),
         code=code,
         profile=verdict.profile if verdict else None,
         profiled_ms=verdict.candidate_ms if verdict else None,
     )
 
 
-def _codes(
-    summary: RunSummary,
-    ordered: list[ReportedCandidate],
-    known: dict[str, ReportedCandidate],
-    embeddings: Embeddings | None,
-) -> Sequence[CodeFacts]:
-    sources = {ORIGINAL: summary.task.source} | {id_: one.candidate.source for id_, one in known.items()}
-    pairs = [(one.candidate.source, sources.get(one.derived_from, "")) for one in ordered]
+def _codes(summary: RunSummary, judged: list[ReportedCandidate], embeddings: Embeddings | None) -> Sequence[CodeFacts]:
+    sources = {ORIGINAL: summary.task.source}
+    sources |= {one.candidate.id: one.candidate.source for one in summary.entrants}
+    pairs = [(one.candidate.source, sources.get(one.derived_from, "")) for one in judged]
     found = [
         facts(source, seed, with_techniques=one is summary.best)
-        for one, (source, seed) in zip(ordered, pairs, strict=True)
+        for one, (source, seed) in zip(judged, pairs, strict=True)
     ]
     if embeddings is None:
         return found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pike.reporting.figures import look
 from pike.reporting.figures.arithmetic import quantiles
 from pike.reporting.figures.data.records import Material
-from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Sheet, number, sheet
+from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Sheet, number, numbers, sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,7 +46,7 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
 
     left, right = figure.subplots(1, 2, sharex=True, sharey=True)
     look.points(left, sheet, "lines_of_code", "speedup")
-    lines, speedups = ([number(row[one]) for row in sheet.rows] for one in ("lines_of_code", "speedup"))
+    lines, speedups = (numbers(sheet.rows, one) for one in ("lines_of_code", "speedup"))
     look.one_line(left)
     look.speedup_axis(left, speedups)
     log = left.get_yscale() == "log"
@@ -59,8 +59,7 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
     bar = figure.colorbar(heat, ax=right, label="candidates", ticks=MaxNLocator(5, integer=True))
     bar.outline.set_visible(False)
     room = 0.05 * (max(lines) - min(lines)) or 1.0
-    left.set_xlim(min(lines) - room, max(lines) + room)
-    left.set_ylabel("speedup over eager")
+    left.set(xlim=(min(lines) - room, max(lines) + room), ylabel="speedup over eager")
     for axes in (left, right):
         axes.set_xlabel("lines of code")
     look.legend(figure, left)
@@ -79,12 +78,9 @@ def _draw_tasks(figure: Figure, sheet: Sheet) -> None:
             linestyle="",
         )  # fmt: skip
     look.one_line(axes)
-    look.speedup_axis(axes, [number(row[one]) for row in sheet.rows for one in ("speedup_q25", "speedup_q75")])
-    axes.set_xlabel("lines of code")
-    axes.set_ylabel("speedup over eager")
+    look.speedup_axis(axes, numbers(sheet.rows, "speedup_q25", "speedup_q75"))
+    axes.set(xlabel="lines of code", ylabel="speedup over eager")
     look.legend(figure, axes)
 
 
-KIND = FigureKind(
-    "code-size", "lines of code against speedup: scatter, heat map, tasks", _plan, reads_code=True, of_searches=True
-)
+KIND = FigureKind("code-size", "lines of code against speedup: scatter, heat map, tasks", _plan, reads_code=True)

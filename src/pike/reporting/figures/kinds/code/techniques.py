@@ -76,9 +76,8 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
         shares = [100.0 * number(row["share"]) for row in sheet.where(contender=name)]
         axes.barh(places, shares, height * 0.9, color=styles[name]["color"], label=name)
     look.named_rows(axes, TECHNIQUES)
-    axes.set_xlim(0, 100)
+    axes.set(xlim=(0, 100), xlabel="% of the best solutions")
     axes.grid(axis="x")
-    axes.set_xlabel("% of the best solutions")
     look.legend(figure, axes)
 
 
@@ -93,15 +92,10 @@ def _draw_time(figure: Figure, sheet: Sheet) -> None:
             axes.barh(place, width, 0.6, left=left, color=colours[str(row["origin"])], label=str(row["origin"]))
             left += width
     look.named_rows(axes, names)
-    axes.set_xlim(0, 100)
-    axes.set_xlabel("% of the time in kernels")
+    axes.set(xlim=(0, 100), xlabel="% of the time in kernels")
     look.legend(figure, axes)
 
 
 KIND = FigureKind(
-    "techniques",
-    "share of CUDA, Triton, C++, graphs, torch.compile and library calls",
-    _plan,
-    reads_code=True,
-    of_searches=True,
+    "techniques", "share of CUDA, Triton, C++, graphs, torch.compile and library calls", _plan, reads_code=True
 )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pike.core.verdict.profile import Profile
 from pike.reporting.figures import look
 from pike.reporting.figures.data.records import DrawnCell, Material, SearchRecord
-from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Row, Sheet, number, sheet
+from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Row, Sheet, number, numbers, sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,9 +26,7 @@ _KERNELS = 6
 
 
 def _plan(material: Material) -> tuple[Drawing | Lack, ...]:
-    found = [
-        (cell, search, before, after) for cell, search in material.searches for before, after in [_profiles(search)]
-    ]
+    found = [(cell, search, *_profiles(search)) for cell, search in material.searches]
     known = [one for one in found if one[2] or one[3]]
     if not known:
         lack = "no candidate was profiled: search with --set prompt.profile=true"
@@ -65,7 +63,7 @@ def _roofline(material: Material, known: _Known) -> Drawing | Lack:
 def _draw(figure: Figure, sheet: Sheet) -> None:
     axes = figure.subplots()
     points = [row for row in sheet.rows if row["which"] != _CEILING]
-    xs = [number(row["operations_per_byte"]) for row in points]
+    xs = numbers(points, "operations_per_byte")
     left, right = min(xs) / 4, max(xs) * 4
     for row in {(row["most_operations"], row["most_bytes"]): row for row in sheet.where(which=_CEILING)}.values():
         top, rate = number(row["most_operations"]), number(row["most_bytes"])
@@ -75,15 +73,13 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
             [left, ridge, right], [left * rate, top, top], color=look.GREY, linewidth=1.2, label="measured ceilings"
         )
     _moves(axes, sheet, points)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    axes.loglog()
     axes.set_xlim(left, right)
     low, high = axes.get_ylim()
     look.log_ticks(axes.yaxis, math.log10(high / low), lambda value: f"{value / 1e9:g}")
     look.log_ticks(axes.xaxis, math.log10(right / left), lambda value: f"{value:g}")
     axes.grid()
-    axes.set_xlabel("operations a byte, as the reference must move and compute")
-    axes.set_ylabel("GFLOP/s")
+    axes.set(xlabel="operations a byte, as the reference must move and compute", ylabel="GFLOP/s")
     look.legend(figure, axes)
 
 
@@ -144,4 +140,4 @@ def _draw_kernels(figure: Figure, sheet: Sheet) -> None:
     look.legend(figure, axes)
 
 
-KIND = FigureKind("roofline", "roofline before and after, and time by kernel", _plan, of_searches=True)
+KIND = FigureKind("roofline", "roofline before and after, and time by kernel", _plan)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pike.reporting.figures import look
 from pike.reporting.figures.data.records import Material, SearchRecord, Work
-from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Sheet, number, sheet
+from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Sheet, number, numbers, sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,7 +77,7 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
     names = sheet.names("contender")
     for place, name in enumerate(names):
         rows = list(sheet.where(contender=name))
-        total, left = sum(number(row["hours"]) for row in rows), 0.0
+        total, left = sum(numbers(rows, "hours")), 0.0
         for row in rows:
             width = 100.0 * number(row["hours"]) / total if total else 0.0
             axes.barh(place, width, 0.62, left=left, color=_COLOURS[str(row["work"])], label=str(row["work"]))
@@ -87,13 +87,9 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
                 axes.text(left + width / 2, place, share, ha="center", va="center", fontsize=7, color=colour)
             left += width
         runs = rows[0]["runs"]
-        axes.annotate(
-            f"{total:.3g} h in {runs} run{'s' if runs != 1 else ''}", (100, place), (5, 0), textcoords="offset points",
-            va="center", fontsize=7, annotation_clip=False,
-        )  # fmt: skip
+        look.beside(axes, f"{total:.3g} h in {runs} run{'s' if runs != 1 else ''}", 100, place)
     look.named_rows(axes, names)
-    axes.set_xlim(0, 100)
-    axes.set_xlabel("% of the time of all steps, side by side ones added")
+    axes.set(xlim=(0, 100), xlabel="% of the time of all steps, side by side ones added")
     look.legend(figure, axes, columns=5)
 
 
@@ -102,8 +98,8 @@ def _draw_occupancy(figure: Figure, sheet: Sheet) -> None:
     for axes, name in zip(figure.subplots(len(names), 1, sharex=True, squeeze=False).flat, names, strict=True):
         works = [work.value for work in Work]
         series = {key: list(sheet.where(contender=name, work=key)) for key in (*works, _DEVICE)}
-        minutes = [number(row["minutes"]) for row in series[works[0]]]
-        stacked = [[number(row["mean_at_once"]) for row in series[work]] for work in works]
+        minutes = numbers(series[works[0]], "minutes")
+        stacked = [numbers(series[work], "mean_at_once") for work in works]
         axes.stackplot(
             minutes, *stacked, colors=[_COLOURS[work] for work in works], labels=works, linewidth=0, step="mid"
         )
@@ -113,12 +109,11 @@ def _draw_occupancy(figure: Figure, sheet: Sheet) -> None:
         device = axes.twinx()
         shares = [100.0 * number(row["mean_at_once"]) for row in series[_DEVICE]]
         device.plot(minutes, shares, color="black", linewidth=0.9, label="device timing (right)", drawstyle="steps-mid")
-        device.set_ylim(0, 100 if max(shares) > 20 else 1.2 * max(*shares, 1.0))
-        device.set_ylabel("% device")
+        device.set(ylim=(0, 100 if max(shares) > 20 else 1.2 * max(*shares, 1.0)), ylabel="% device")
         device.spines["right"].set_visible(True)
     figure.axes[-1].set_xlim(left=0)
     figure.axes[len(names) - 1].set_xlabel("minutes of a run")
     look.legend(figure, columns=6)
 
 
-KIND = FigureKind("time", "where time goes, and occupancy of workers and device over time", _plan, of_searches=True)
+KIND = FigureKind("time", "where time goes, and occupancy of workers and device over time", _plan)

@@ -87,4 +87,6 @@ def _shade(speedup: str | float | None, most: float) -> tuple[tuple[float, ...],
     return tuple(1.0 - part * (1.0 - one) for one in full), part > _DARK
 
 
-KIND = FigureKind("tasks", "speedup on each task, also as Markdown and LaTeX", in_each_suite(_drawing))
+KIND = FigureKind(
+    "tasks", "speedup on each task, also as Markdown and LaTeX", in_each_suite(_drawing), of_searches=False
+)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pike.reporting.figures import look
 from pike.reporting.figures.arithmetic import over_repeats
 from pike.reporting.figures.data.records import DrawnCell, Material, Measure
-from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Row, Sheet, in_each_suite, number, sheet
+from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Row, Sheet, in_each_suite, number, numbers, sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,12 +71,12 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
     for shape, mark in zip("D|s^v", marks, strict=False):
         found = [row for row in sheet.where(at=mark) if (row["contender"], row["source"]) in places]
         axes.plot(
-            [number(row["speedup"]) for row in found],
+            numbers(found, "speedup"),
             [places[row["contender"], row["source"]] for row in found],
             shape, color="black", markerfacecolor="white", markersize=5, markeredgewidth=1.2, zorder=4,
             label=f"at {mark}",
         )  # fmt: skip
-    values = [number(row[one]) for row in sheet.rows for one in ("speedup", "low", "high") if row[one] is not None]
+    values = numbers(sheet.rows, "speedup", "low", "high")
     look.speedup_axis(axes, values, which="x")
     axes.set_xlim(left=1.0, right=axes.get_xlim()[1] * 1.06)
     look.named_rows(axes, [_label(row) for row in bars])
@@ -100,9 +100,9 @@ def _bar(axes: Axes, place: int, row: Row, styles: dict[str, dict[str, str]]) ->
     if number(row["repeats"]) > 1:
         low, end = number(row["low"]), number(row["high"])
         axes.errorbar(value, place, xerr=[[value - low], [end - value]], color="#333333", linewidth=1.0)
-    axes.annotate(
-        f"{value:.2f}×", (max(end, value), place), (5, 0), textcoords="offset points", va="center", fontsize=7
-    )
+    look.beside(axes, f"{value:.2f}×", max(end, value), place)
 
 
-KIND = FigureKind("speedups", "overall speedup of each contender, and what money reaches", in_each_suite(_drawing))
+KIND = FigureKind(
+    "speedups", "overall speedup of each contender, and what money reaches", in_each_suite(_drawing), of_searches=False
+)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pike.reporting.figures import look
 from pike.reporting.figures.arithmetic import bootstrap, over_repeats, quantiles
 from pike.reporting.figures.data.records import Material
-from pike.reporting.figures.drawing import Drawing, FigureKind, Lack, Sheet, in_each_suite, number, sheet
+from pike.reporting.figures.drawing import Drawing, FigureKind, Lack, Sheet, in_each_suite, number, numbers, sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,9 +26,10 @@ def _drawing(material: Material, ending: str) -> Drawing | Lack:
     for name in material.contenders:
         cells = material.of(name)
         found = over_repeats(material, cells, lambda cell: cell.speedup)
-        if len(found.by_repeat) >= _SEVERAL:
-            rows += [(name, _ONE, one, None, None) for one in found.by_repeat]
-            rows.append((name, _MEDIAN, statistics.median(found.by_repeat), *quantiles(found.by_repeat, (0.25, 0.75))))
+        each = [one for one in found.by_repeat if one is not None]
+        if len(each) >= _SEVERAL:
+            rows += [(name, _ONE, one, None, None) for one in each]
+            rows.append((name, _MEDIAN, statistics.median(each), *quantiles(each, (0.25, 0.75))))
         interval = bootstrap(cells)
         if interval is not None:
             rows.append((name, _TASKS, found.value, *interval))
@@ -53,10 +54,10 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
             low, high = number(row["low"]), number(row["high"])
             axes.barh(place - 0.14, high - low, 0.3, left=low, color=colour, alpha=0.3)
             axes.plot([number(row["speedup"])] * 2, [place - 0.29, place + 0.01], color=colour)
-        ones = [number(row["speedup"]) for row in sheet.where(contender=name, what=_ONE)]
+        ones = numbers(sheet.where(contender=name, what=_ONE), "speedup")
         axes.plot(ones, [place - 0.14] * len(ones), "o", color=colour, markersize=3.5, linestyle="")
     _keys(axes, {str(row["what"]) for row in sheet.rows})
-    values = [number(row[one]) for row in sheet.rows for one in ("speedup", "low", "high") if row[one] is not None]
+    values = numbers(sheet.rows, "speedup", "low", "high")
     look.speedup_axis(axes, values, which="x", anchor=None)
     look.named_rows(axes, names)
     axes.grid(axis="x")
@@ -74,4 +75,6 @@ def _keys(axes: Axes, whats: set[str]) -> None:
         axes.plot([], [], color=look.GREY, linewidth=1.2, label=f"{_TASKS} (bootstrap)")
 
 
-KIND = FigureKind("spread", "medians and quantiles over repeats, bootstrap over tasks", in_each_suite(_drawing))
+KIND = FigureKind(
+    "spread", "medians and quantiles over repeats, bootstrap over tasks", in_each_suite(_drawing), of_searches=False
+)

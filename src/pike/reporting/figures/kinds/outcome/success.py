@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pike.core.verdict.evaluation import Status
 from pike.reporting.figures import look
 from pike.reporting.figures.data.records import DrawnCell, Material
-from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Sheet, number, sheet
+from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Sheet, number, numbers, sheet
 from pike.reporting.figures.tabular import TextCell, latex, markdown
 from pike.reporting.standings import fast_share
 
@@ -68,7 +68,7 @@ def _measures(material: Material, name: str) -> tuple[float | None, ...]:
     known = [speedup for speedup in speedups if speedup is not None]
     rivals: Sequence[DrawnCell] = [] if name.startswith(_COMPILE) else cells
     over = [speedup for cell in rivals if (speedup := _over_compile(material, cell)) is not None]
-    attempts = [one for cell in cells if cell.search for one in cell.search.attempts if one.role != "outside"]
+    attempts = [one for cell in cells if cell.search for one in cell.search.own_attempts]
     total = len(attempts)
     return (
         len(known) / len(cells),
@@ -118,7 +118,7 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
 
 def _panel(axes: Axes, sheet: Sheet, measure: str) -> None:
     styles, speed = look.of_contenders(sheet), measure == "mean_speed"
-    values = [number(row[measure]) for row in sheet.rows if row[measure] is not None]
+    values = numbers(sheet.rows, measure)
     base, most = (1.0, max([1.1, *values])) if speed else (0.0, 1.0)
     for place, row in enumerate(sheet.rows):
         name, ours = str(row["contender"]), row["source"] == "measured"
@@ -129,9 +129,7 @@ def _panel(axes: Axes, sheet: Sheet, measure: str) -> None:
         value = number(row[measure])
         axes.plot([base, value], [place, place], color=look.FAINT, linewidth=2.5, solid_capstyle="butt", zorder=1)
         axes.plot(value, place, "o", color=colour, markerfacecolor=colour if ours else "white", zorder=3)
-        axes.annotate(
-            _text(measure, value), (value, place), (5, 0), textcoords="offset points", va="center", fontsize=6.5
-        )
+        look.beside(axes, _text(measure, value), value, place, size=6.5)
     low = min([base, *values])
     axes.set_xlim(low - 0.02 * (most - low), most + 0.3 * (most - low))
     look.named_rows(axes, [str(row["contender"]) for row in sheet.rows])
@@ -181,4 +179,6 @@ def _draw_pairs(figure: Figure, sheet: Sheet) -> None:
     look.matrix(axes, names, names)
 
 
-KIND = FigureKind("success", "STARK's tables: success, fast1, arithmetic mean speed, rates of attempts", _plan)
+KIND = FigureKind(
+    "success", "STARK's tables: success, fast1, arithmetic mean speed, rates of attempts", _plan, of_searches=False
+)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pike.reporting.figures import look
 from pike.reporting.figures.arithmetic import over_repeats
 from pike.reporting.figures.data.records import DrawnCell, Material, Measure
-from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Row, Sheet, number, sheet
+from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Row, Sheet, number, numbers, sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -94,28 +94,26 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
     searching = {row["contender"] for row in sheet.where(series=_SEARCH)}
     for name in (name for name in sheet.names("contender") if name in searching):
         _steps(axes, x, list(sheet.where(contender=name, series=_SEARCH)), styles[name])
-    end = max(number(row[x]) for row in sheet.rows if row[x] is not None)
+    end = max(numbers(sheet.rows, x))
     for row in sheet.where(series=_LINE):
         name = str(row["contender"])
         axes.axhline(number(row["speedup"]), color=styles[name]["color"], linestyle="--", linewidth=1.0, label=name)
     axes.set_xlim(0.0, end * 1.02)
     look.one_line(axes)
-    bounds = ("speedup", "low", "high")
-    look.speedup_axis(axes, [number(row[one]) for row in sheet.rows for one in bounds if row[one] is not None])
+    look.speedup_axis(axes, numbers(sheet.rows, "speedup", "low", "high"))
     axes.grid(axis="y")
-    axes.set_xlabel(_LABELS[Measure(x)])
-    axes.set_ylabel("speedup over eager\n(clamped geomean)")
+    axes.set(xlabel=_LABELS[Measure(x)], ylabel="speedup over eager\n(clamped geomean)")
     _marks(axes, x, list(sheet.where(series=_PUBLISHED)))
     look.legend(figure, axes)
 
 
 def _steps(axes: Axes, x: str, rows: list[Row], style: dict[str, str]) -> None:
-    places = [number(row[x]) for row in rows]
+    places = numbers(rows, x)
     axes.step(
-        places, [number(row["speedup"]) for row in rows], where="post",
+        places, numbers(rows, "speedup"), where="post",
         color=style["color"], linestyle=style["linestyle"], label=str(rows[0]["contender"]),
     )  # fmt: skip
-    low, high = [number(row["low"]) for row in rows], [number(row["high"]) for row in rows]
+    low, high = numbers(rows, "low"), numbers(rows, "high")
     if low != high:
         axes.fill_between(places, low, high, step="post", color=style["color"], alpha=0.15, linewidth=0)
 
@@ -131,4 +129,4 @@ def _marks(axes: Axes, x: str, rows: list[Row]) -> None:
     look.labels_beside(axes, [(number(row["speedup"]), str(row["contender"])) for row in rows])
 
 
-KIND = FigureKind("trajectories", "geomean over queries, dollars and minutes", _plan, of_searches=True)
+KIND = FigureKind("trajectories", "geomean over queries, dollars and minutes", _plan)

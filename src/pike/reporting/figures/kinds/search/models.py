@@ -23,7 +23,7 @@ _BINS = 20
 def _plan(material: Material) -> tuple[Drawing | Lack, ...]:
     rows: list[tuple[Entry, ...]] = []
     for cell, search in material.searches:
-        models = {one.model for one in search.attempts if one.role != "outside" and not one.fix}
+        models = {one.model for one in search.own_attempts if not one.fix}
         if len(models) > 1:
             rows += _rows(cell, search, tuple(sorted(models)))
     if not rows:
@@ -43,7 +43,7 @@ def _rows(cell: DrawnCell, search: SearchRecord, models: tuple[str, ...]) -> lis
     asked: Counter[str] = Counter()
     earned = dict.fromkeys(models, 0.0)
     root: dict[str, Attempt] = {}
-    attempts = [one for one in search.attempts if one.role != "outside"]
+    attempts = search.own_attempts
     for at, one in enumerate(attempts, 1):
         first = root[one.id] = root.get(one.seed, one) if one.fix else one
         asked[first.model] += not one.fix
@@ -70,4 +70,4 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
     look.legend(figure, left)
 
 
-KIND = FigureKind("models", "shares of several models over a search, and what each brought", _plan, of_searches=True)
+KIND = FigureKind("models", "shares of several models over a search, and what each brought", _plan)

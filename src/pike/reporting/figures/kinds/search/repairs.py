@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pike.reporting.figures import look
 from pike.reporting.figures.data.records import Attempt, Material, SearchRecord
-from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Sheet, number, sheet
+from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Sheet, number, numbers, sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,16 +36,14 @@ class _Repairs:
 
 
 def _plan(material: Material) -> tuple[Drawing | Lack, ...]:
-    valid = [one for _, search in material.searches for one in search.attempts if one.valid and one.role != "outside"]
+    valid = [one for _, search in material.searches for one in search.own_attempts if one.valid]
     if not valid:
         return (Lack("repairs-attempts", "no search has a valid candidate"), _rates(material))
     rows: list[tuple[Entry, ...]] = []
     most = max(one.fix for one in valid)
     for name in material.contenders:
-        counts = Counter(
-            one.fix for cell in material.of(name) if cell.search for one in cell.search.attempts
-            if one.valid and one.role != "outside"
-        )  # fmt: skip
+        searches = [cell.search for cell in material.of(name) if cell.search]
+        counts = Counter(one.fix for search in searches for one in search.own_attempts if one.valid)
         total = counts.total()
         rows += [(name, at, counts[at], counts[at] / total) for at in range(most + 1) if total]
     values = sheet("contender fix_attempts solutions share", rows, material.contenders)
@@ -94,10 +92,9 @@ def _draw_attempts(figure: Figure, sheet: Sheet) -> None:
         axes.bar(
             left, [100.0 * number(row["share"]) for row in rows], width * 0.92, color=styles[name]["color"], label=name
         )
-    most = int(max(number(row["fix_attempts"]) for row in sheet.rows))
+    most = int(max(numbers(sheet.rows, "fix_attempts")))
     axes.set_xticks(range(most + 1), ["at once", *(str(at) for at in range(1, most + 1))])
-    axes.set_xlabel("attempts at a repair")
-    axes.set_ylabel("% of valid candidates")
+    axes.set(xlabel="attempts at a repair", ylabel="% of valid candidates")
     axes.grid(axis="y")
     look.legend(figure, axes)
 
@@ -114,13 +111,10 @@ def _draw_rates(figure: Figure, sheet: Sheet) -> None:
             right.barh(place, number(cost), 0.6, color=colour)
         text = "price unknown" if cost is None else f"${number(cost):.3g}"
         right.annotate(text, (number(cost or 0.0), place), (4, 0), textcoords="offset points", va="center", fontsize=7)
-    left.set_xlim(0, 135)
-    left.set_xticks([0, 50, 100])
-    most = max((number(row["usd_each"]) for row in sheet.rows if row["usd_each"] is not None), default=0.0)
-    right.set_xlim(0.0, 1.25 * most or 1.0)
     look.named_rows(left, names)
-    left.set_xlabel("% of failing candidates repaired")
-    right.set_xlabel("US dollars a repaired candidate")
+    left.set(xlim=(0, 135), xticks=[0, 50, 100], xlabel="% of failing candidates repaired")
+    most = max(numbers(sheet.rows, "usd_each"), default=0.0)
+    right.set(xlim=(0.0, 1.25 * most or 1.0), xlabel="US dollars a repaired candidate")
 
 
-KIND = FigureKind("repairs", "attempts per success, success rate and cost of repairs", _plan, of_searches=True)
+KIND = FigureKind("repairs", "attempts per success, success rate and cost of repairs", _plan)

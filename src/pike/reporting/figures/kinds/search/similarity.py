@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pike.reporting.figures import look
 from pike.reporting.figures.data.records import CodeFacts, Material
-from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Sheet, number, sheet
+from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Sheet, numbers, sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,17 +45,15 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
     lowest = 1.0
     for name in sheet.names("contender"):
         rows, style = list(sheet.where(contender=name)), styles[name]
-        found = [number(row["similarity"]) for row in rows]
+        found = numbers(rows, "similarity")
         look.mean_over_search(left, rows, "similarity", label=name, **style)
         shares = [100.0 * (at + 1) / len(found) for at in range(len(found))]
         right.step(sorted(found), shares, where="post", color=style["color"], linestyle=style["linestyle"])
         lowest = min(lowest, *found)
     left.margins(y=0.1)
     left.set_ylabel("mean similarity")
-    right.set_xlim(min(lowest, 0.95), 1.005)
-    right.set_ylim(0, 101)
-    right.set_xlabel("similarity")
-    right.set_ylabel("% of candidates up to it")
+    right.set(xlim=(min(lowest, 0.95), 1.005), xlabel="similarity")
+    right.set(ylim=(0, 101), ylabel="% of candidates up to it")
     right.grid()
     look.legend(figure, left)
 
@@ -66,5 +64,4 @@ KIND = FigureKind(
     _plan,
     reads_code=True,
     reads_embeddings=True,
-    of_searches=True,
 )

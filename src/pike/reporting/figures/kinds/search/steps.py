@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pike.reporting.figures import look
 from pike.reporting.figures.data.records import Material
-from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Sheet, number, sheet
+from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Sheet, numbers, sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,11 +44,11 @@ def _plan(material: Material) -> tuple[Drawing | Lack, ...]:
 def _draw_size(figure: Figure, sheet: Sheet) -> None:
     left, right = figure.subplots(1, 2)
     styles = look.of_contenders(sheet)
-    every = [number(row["changed_lines"]) for row in sheet.rows]
+    every = numbers(sheet.rows, "changed_lines")
     bounds = _bounds(min(every), max(every))
     for name in sheet.names("contender"):
         rows = list(sheet.where(contender=name))
-        lines = [number(row["changed_lines"]) for row in rows]
+        lines = numbers(rows, "changed_lines")
         style = styles[name]
         look.mean_over_search(left, rows, "changed_lines", label=name, **style)
         counts = [sum(low <= one < high for one in lines) / len(lines) for low, high in bounds]
@@ -59,8 +59,7 @@ def _draw_size(figure: Figure, sheet: Sheet) -> None:
     left.set_ylim(bottom=0)
     right.set_xticks(range(len(bounds)), [_said(low, high) for low, high in bounds], rotation=45)
     right.set_ylim(bottom=0)
-    right.set_xlabel("changed lines")
-    right.set_ylabel("% of candidates")
+    right.set(xlabel="changed lines", ylabel="% of candidates")
     right.grid(axis="y")
     look.legend(figure, left)
 
@@ -85,16 +84,11 @@ def _draw_gain(figure: Figure, sheet: Sheet) -> None:
     axes.set_xlim(left=-0.2)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     look.one_line(axes)
-    look.speedup_axis(axes, [number(row["gain"]) for row in sheet.rows])
-    axes.set_xlabel("changed lines")
-    axes.set_ylabel("speedup over the seed")
+    look.speedup_axis(axes, numbers(sheet.rows, "gain"))
+    axes.set(xlabel="changed lines", ylabel="speedup over the seed")
     look.legend(figure, axes)
 
 
 KIND = FigureKind(
-    "steps",
-    "changed lines from seed to candidate, over the search and against gain",
-    _plan,
-    reads_code=True,
-    of_searches=True,
+    "steps", "changed lines from seed to candidate, over the search and against gain", _plan, reads_code=True
 )

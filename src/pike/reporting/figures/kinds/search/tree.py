@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pike.reporting.figures import look
 from pike.reporting.figures.data.records import DrawnCell, Material, SearchRecord
-from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Row, Sheet, number, sheet
+from pike.reporting.figures.drawing import Drawing, Entry, FigureKind, Lack, Row, Sheet, number, numbers, sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,7 +68,7 @@ def _slug(name: str) -> str:
 def _draw(figure: Figure, sheet: Sheet) -> None:
     refused = [row for row in sheet.rows if row["speedup"] is None]
     axes = figure.subplots()
-    values = [number(row["speedup"]) for row in sheet.rows if row["speedup"] is not None]
+    values = numbers(sheet.rows, "speedup")
     look.speedup_axis(axes, values)
     floor = _floor(axes) if refused else None
     places: dict[str, tuple[float, float]] = {_ORIGINAL: (0.0, 1.0)}
@@ -85,8 +85,7 @@ def _draw(figure: Figure, sheet: Sheet) -> None:
             textcoords="offset points", fontsize=6.5, va="center", color=look.GREY, annotation_clip=False,
         )  # fmt: skip
     axes.set_xlim(-0.02 * len(sheet.rows), len(sheet.rows) * 1.02 + 0.5)
-    axes.set_xlabel("candidates in the order of their verdicts")
-    axes.set_ylabel("speedup over eager")
+    axes.set(xlabel="candidates in the order of their verdicts", ylabel="speedup over eager")
     look.legend(figure, axes, columns=5)
 
 
@@ -157,26 +156,21 @@ def _draw_islands(figure: Figure, sheet: Sheet) -> None:
     axes = figure.subplots()
     islands = sorted({int(number(row["island"])) for row in sheet.rows})
     styles = look.styles([str(island) for island in islands])
-    end = max(number(row["place"]) for row in sheet.rows)
+    end = max(numbers(sheet.rows, "place"))
     for island in islands:
         rows, style = list(sheet.where(island=island)), styles[str(island)]
-        places = [number(row["place"]) for row in rows]
-        speedups = [number(row["speedup"]) for row in rows]
+        places = numbers(rows, "place")
+        speedups = numbers(rows, "speedup")
         axes.plot(places, speedups, style["marker"], color=style["color"], alpha=0.5, markersize=3, linestyle="")
-        bests = [number(row["best"]) for row in rows]
+        bests = numbers(rows, "best")
         axes.step([*places, end], [*bests, bests[-1]], where="post", color=style["color"], label=f"island {island + 1}")
     look.one_line(axes)
-    look.speedup_axis(axes, [number(row["speedup"]) for row in sheet.rows])
+    look.speedup_axis(axes, numbers(sheet.rows, "speedup"))
     axes.set_xlim(0, end * 1.02)
-    axes.set_xlabel("candidates in the order of their verdicts")
-    axes.set_ylabel("speedup over eager")
+    axes.set(xlabel="candidates in the order of their verdicts", ylabel="speedup over eager")
     look.legend(figure, axes, columns=5)
 
 
 KIND = FigureKind(
-    "tree",
-    "tree of the candidates with roles and the path to the best, and the islands",
-    _plan,
-    reads_islands=True,
-    of_searches=True,
+    "tree", "tree of the candidates with roles and the path to the best, and the islands", _plan, reads_islands=True
 )
