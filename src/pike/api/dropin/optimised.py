@@ -76,7 +76,9 @@ class OptimisedCopy:
     def why_not(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         """Say why the original answers this call, empty if the optimised code does."""
         made = self._chosen(args, kwargs)
-        return made if isinstance(made, str) else ""
+        if isinstance(made, str):
+            return made
+        return made.fast.refuses(args, kwargs) if made.fast is not None else ""
 
     def answer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, Any]:
         """("", the answer), or (why the original answers, None)."""
@@ -98,7 +100,7 @@ class OptimisedCopy:
         watch = self._watch
         if watch is not None and not self._checked_blocks:
             made = self._chosen(args, kwargs, look=False)
-            if isinstance(made, _Made) and made.fast is not None:
+            if isinstance(made, _Made) and made.fast is not None and not made.fast.writes:
                 failure, answer = self._called(made, args, kwargs)
                 # A GPU computes during the look. What came from a copy that is out of date is dropped.
                 if watch.unchanged():
@@ -143,14 +145,17 @@ class OptimisedCopy:
     def _called(self, made: _Made, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, Any]:
         # The boundary to code that a search wrote: it may raise anything, and the caller needs an answer.
         try:
-            args, kwargs = made.arguments.arranged(args, kwargs)
+            arranged = made.arguments.arranged(args, kwargs)
             with torch.no_grad() if torch.is_grad_enabled() or made.fast is None else nullcontext():
                 if made.fast is None:
                     # Buffers made under inference_mode could not be written outside of it.
                     with torch.inference_mode(False), torch.no_grad():
                         module = made.form.build(copied_module(self.original).eval()).eval()
-                        made.fast = Fast(module, args, kwargs)
-                return "", made.fast(args, kwargs)
+                        made.fast = Fast(module, *arranged)
+                if not made.fast.writes:
+                    return "", made.fast(*arranged)
+                refusal = made.fast.refuses(args, kwargs)
+                return refusal, None if refusal else made.fast.written_back(arranged, (args, kwargs))
         except Exception as error:
             return f"its code failed ({type(error).__name__}: {error})", None
 
