@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import io
+import pickle
 import threading
 import warnings
 from pathlib import Path
@@ -60,6 +61,34 @@ class Scaled(nn.Sequential):
 
     def forward(self, input: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
         return super().forward(input) * scale
+
+
+def negated(_module: nn.Module, _args: Any, out: torch.Tensor) -> torch.Tensor:
+    """A hook that can be pickled."""
+    return -out
+
+
+@pytest.mark.parametrize("how", ["copy", "deepcopy", "pickle", "save"])
+def test_hooks_on_it_go_with_its_copies(how: str) -> None:
+    dropin, buffer = dropin_for(nn.Linear(4, 3), X), io.BytesIO()
+    dropin.register_forward_hook(negated)
+    dropin.register_forward_pre_hook(doubled, with_kwargs=True)
+    torch.save(dropin, buffer)
+    buffer.seek(0)
+    other = {
+        "copy": lambda: copy.copy(dropin),
+        "deepcopy": lambda: copy.deepcopy(dropin),
+        "pickle": lambda: pickle.loads(pickle.dumps(dropin)),
+        "save": lambda: torch.load(buffer, weights_only=False),
+    }[how]()
+    assert torch.equal(other(X), -(dropin.original(X * 2) + 1000))
+    other.register_forward_hook(negated)
+    assert torch.equal(dropin(X), other(X)) == (how == "copy"), "a shallow copy shares hooks, as any module's does"
+
+
+def doubled(_module: nn.Module, args: Any, kwargs: Any) -> Any:
+    """A hook before the call that can be pickled."""
+    return (args[0] * 2,), kwargs
 
 
 def test_it_is_an_instance_of_the_originals_class_and_its_methods_call_it() -> None:

@@ -155,13 +155,21 @@ class DropIn(nn.Module):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DropIn:
         original, *others = self._made_of()
-        return DropIn(copy.deepcopy(original, memo), *others)
+        made = memo[id(self)] = DropIn(copy.deepcopy(original, memo), *others)
+        made.__setstate__(copy.deepcopy(self._hooks(), memo))
+        return made
+
+    def __setstate__(self, hooks: dict[str, Any]) -> None:
+        self.__dict__.update(hooks)
 
     def __prepare_scriptable__(self) -> nn.Module:
         return self.original  # torch.jit.script compiles the source of a class
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return DropIn, self._made_of()
+        return DropIn, self._made_of(), self._hooks()
+
+    def _hooks(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if "hook" in name}
 
     def _made_of(self) -> tuple[Any, ...]:
         fast = self._fast
