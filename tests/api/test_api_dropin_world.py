@@ -63,6 +63,36 @@ class Scaled(nn.Sequential):
         return super().forward(input) * scale
 
 
+class Strict(Marked):
+    """Raises for negative numbers, as TorchScript does, wherever the original does."""
+
+    def forward(self, ids: torch.Tensor) -> Any:
+        if (ids < 0).any():
+            raise RuntimeError("It failed.\nTraceback of TorchScript:\n  embedding\n~~~\nRuntimeError: out of range\n")
+        return super().forward(ids)
+
+
+@torch.no_grad()
+def test_a_call_that_the_original_refuses_too_does_not_cost_the_fast_form() -> None:
+    original = nn.Embedding(5, 3)
+    good, bad = torch.arange(4), torch.full((4,), -1)
+    dropin = DropIn(original.eval(), Strict, JudgedCalls(describe((good,), {}), "cpu"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for ids in (bad, good, bad, good):
+            if ids is bad:
+                with pytest.raises(IndexError, match="index out of range in self"):
+                    dropin(bad)
+            else:
+                assert torch.equal(dropin(good), original(good) + 1000)
+    original.forward = lambda ids: ids * 0.0
+    dropin = DropIn(original, Strict, JudgedCalls(describe((good,), {}), "cpu"))
+    with pytest.warns(UserWarning, match="its code failed .RuntimeError: out of range.$"):
+        assert torch.equal(dropin(bad), bad * 0.0)
+    assert dropin.explain().endswith("\n1: its code failed (RuntimeError: out of range)")
+    assert "its code failed" in dropin.why_not((good,), {}), "the original can answer what the code cannot"
+
+
 def negated(_module: nn.Module, _args: Any, out: torch.Tensor) -> torch.Tensor:
     """A hook that can be pickled."""
     return -out

@@ -89,6 +89,7 @@ def test_what_is_written_into_an_input_arrives_once(layout: str, inference: bool
         torch.testing.assert_close(*shared)
         assert "share memory" in dropin.why_not((shared[0], shared[0]), {})
         agree(dropin, original, LAYOUTS[layout])
+        assert "answered: 5, the original: 1" in dropin.explain()
 
 
 @torch.no_grad()

@@ -80,10 +80,10 @@ class DropIn(nn.Module):
         if torch.compiler.is_compiling() or torch._C._is_tracing() or fx._is_fx_tracing_flag:
             return _traced(self.original, self, args, kwargs)
         reason, answer = self._fast.answer(args, kwargs)
-        if not reason:
-            return answer
-        self._fast.warn(reason)
-        return self.original(*args, **kwargs)
+        if reason:
+            answer = self.original(*args, **kwargs)  # what raises here too is the fault of the call, not of the code
+            self._fast.left(reason)
+        return answer
 
     def why_not(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         """Say why the original answers this call; empty if the optimised code does."""

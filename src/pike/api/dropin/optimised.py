@@ -4,6 +4,7 @@ Knows that new weights need a new copy, and that any other change of the origina
 to the original. Does not know how the original is shown to callers (`module`).
 """
 
+import textwrap
 import threading
 import warnings
 from collections import Counter
@@ -43,13 +44,7 @@ class _Made:
     def __init__(self, form: Form) -> None:
         self.form, self.arguments = form, Arguments(form.judged)
         self.fast: Fast | None = None
-        self.broken = ""
-
-    def kept(self, failure: str) -> str:
-        """Do not call again what failed."""
-        if failure:
-            self.fast, self.broken = None, failure
-        return failure
+        self.failed = self.broken = ""
 
 
 class OptimisedCopy:
@@ -101,15 +96,12 @@ class OptimisedCopy:
         if watch is not None and not self._checked_blocks:
             made = self._chosen(args, kwargs, look=False)
             if isinstance(made, _Made) and made.fast is not None and not made.fast.writes:
-                failure, answer = self._called(made, args, kwargs)
+                answered = self._called(made, args, kwargs)
                 # A GPU computes during the look. What came from a copy that is out of date is dropped.
                 if watch.unchanged():
-                    return made.kept(failure), answer
+                    return answered
         made = self._chosen(args, kwargs)
-        if isinstance(made, str):
-            return made, None
-        failure, answer = self._called(made, args, kwargs)
-        return made.kept(failure), answer
+        return (made, None) if isinstance(made, str) else self._called(made, args, kwargs)
 
     def _chosen(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], look: bool = True) -> _Made | str:
         """The form that answers, or why none does; without a look, as if the original had not changed."""
@@ -157,7 +149,8 @@ class OptimisedCopy:
                 refusal = made.fast.refuses(args, kwargs)
                 return refusal, None if refusal else made.fast.written_back(arranged, (args, kwargs))
         except Exception as error:
-            return f"its code failed ({type(error).__name__}: {error})", None
+            made.failed = f"its code failed ({_in_one_line(error)})"
+            return made.failed, None
 
     def refresh(self) -> None:
         """Make the optimised copy again at the next call, even if its code failed before."""
@@ -191,8 +184,12 @@ class OptimisedCopy:
                 "change it outside of the block"
             )
 
-    def warn(self, reason: str) -> None:
-        """Say once that the original answers."""
+    def left(self, reason: str) -> None:
+        """Say once that the original answered, and do not call again what failed where the original did not."""
+        with self.lock:
+            for made in self._made:
+                if made.failed == reason:
+                    made.fast, made.broken = None, reason
         if not self._warned and not self.original.training:
             self._warned = True
             name = type(self.original).__name__
@@ -235,6 +232,12 @@ class OptimisedCopy:
         types, judged = dtypes_of(self.original), self.judged.dtypes
         if judged is not None and types != judged:
             self._unfit = f"it was judged with weights of type {judged}, now they are {types}"
+
+
+def _in_one_line(error: Exception) -> str:
+    name, text = type(error).__name__, str(error).strip()
+    said = text.splitlines()[-1].removeprefix(f"{name}: ") if "Traceback" in text else text  # of TorchScript
+    return f"{name}: {textwrap.shorten(said, 200, placeholder=' ...')}"
 
 
 def _any_requires_grad(value: Any) -> bool:
