@@ -63,6 +63,43 @@ class Scaled(nn.Sequential):
         return super().forward(input) * scale
 
 
+class Planned(nn.Module):
+    """Shares plain settings with a submodule, as models of transformers share plans."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.act = nn.ReLU()
+        self.act.plan = {"linear": (["x"], ["out"]), "scales": [1.0]}
+        self.plan, self.linear = self.act.plan, nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.act(self.linear(x)) * self.plan["scales"][0]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("tool", ["compile", "script", "export"])
+def test_tools_of_torch_leave_it_fast(tool: str) -> None:
+    original = nn.Sequential(nn.Linear(4, 3), nn.ReLU()) if tool == "script" else Planned()
+    dropin = dropin_for(original, X)
+    {
+        "compile": lambda: torch.compile(dropin, backend="eager")(X),
+        "script": lambda: torch.jit.script(dropin),
+        "export": lambda: torch.export.export(dropin, (X,)),
+    }[tool]()
+    assert dropin.why_not((X,), {}) == ""
+    assert torch.equal(dropin(X), original(X) + 1000)
+    if tool == "export":
+        assert original.plan is not original.act.plan, "else this shows nothing"
+        for plan in (original.plan, original.act.plan):
+            plan["scales"][0] = 2.0
+            assert "plan['scales'][0]' changed" in dropin.why_not((X,), {})
+            assert torch.equal(dropin(X), original(X))
+            plan["scales"][0] = 1.0
+            assert dropin.why_not((X,), {}) == ""
+    original.training_ratio = 1
+    assert "training_ratio" in dropin.why_not((X,), {}), "an attribute that a model may read counts"
+
+
 class Strict(Marked):
     """Raises for negative numbers, as TorchScript does, wherever the original does."""
 
