@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import io
+import pickle
 import threading
 import warnings
 from pathlib import Path
@@ -60,6 +61,101 @@ class Scaled(nn.Sequential):
 
     def forward(self, input: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
         return super().forward(input) * scale
+
+
+class Planned(nn.Module):
+    """Shares plain settings with a submodule, as models of transformers share plans."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.act = nn.ReLU()
+        self.act.plan = {"linear": (["x"], ["out"]), "scales": [1.0]}
+        self.plan, self.linear = self.act.plan, nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.act(self.linear(x)) * self.plan["scales"][0]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("tool", ["compile", "script", "export"])
+def test_tools_of_torch_leave_it_fast(tool: str) -> None:
+    original = nn.Sequential(nn.Linear(4, 3), nn.ReLU()) if tool == "script" else Planned()
+    dropin = dropin_for(original, X)
+    {
+        "compile": lambda: torch.compile(dropin, backend="eager")(X),
+        "script": lambda: torch.jit.script(dropin),
+        "export": lambda: torch.export.export(dropin, (X,)),
+    }[tool]()
+    assert dropin.why_not((X,), {}) == ""
+    assert torch.equal(dropin(X), original(X) + 1000)
+    if tool == "export":
+        assert original.plan is not original.act.plan, "else this shows nothing"
+        for plan in (original.plan, original.act.plan):
+            plan["scales"][0] = 2.0
+            assert "plan['scales'][0]' changed" in dropin.why_not((X,), {})
+            assert torch.equal(dropin(X), original(X))
+            plan["scales"][0] = 1.0
+            assert dropin.why_not((X,), {}) == ""
+    original.training_ratio = 1
+    assert "training_ratio" in dropin.why_not((X,), {}), "an attribute that a model may read counts"
+
+
+class Strict(Marked):
+    """Raises for negative numbers, as TorchScript does, wherever the original does."""
+
+    def forward(self, ids: torch.Tensor) -> Any:
+        if (ids < 0).any():
+            raise RuntimeError("It failed.\nTraceback of TorchScript:\n  embedding\n~~~\nRuntimeError: out of range\n")
+        return super().forward(ids)
+
+
+@torch.no_grad()
+def test_a_call_that_the_original_refuses_too_does_not_cost_the_fast_form() -> None:
+    original = nn.Embedding(5, 3)
+    good, bad = torch.arange(4), torch.full((4,), -1)
+    dropin = DropIn(original.eval(), Strict, JudgedCalls(describe((good,), {}), "cpu"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for ids in (bad, good, bad, good):
+            if ids is bad:
+                with pytest.raises(IndexError, match="index out of range in self"):
+                    dropin(bad)
+            else:
+                assert torch.equal(dropin(good), original(good) + 1000)
+    original.forward = lambda ids: ids * 0.0
+    dropin = DropIn(original, Strict, JudgedCalls(describe((good,), {}), "cpu"))
+    with pytest.warns(UserWarning, match="its code failed .RuntimeError: out of range.$"):
+        assert torch.equal(dropin(bad), bad * 0.0)
+    assert dropin.explain().endswith("\n1: its code failed (RuntimeError: out of range)")
+    assert "its code failed" in dropin.why_not((good,), {}), "the original can answer what the code cannot"
+
+
+def negated(_module: nn.Module, _args: Any, out: torch.Tensor) -> torch.Tensor:
+    """A hook that can be pickled."""
+    return -out
+
+
+@pytest.mark.parametrize("how", ["copy", "deepcopy", "pickle", "save"])
+def test_hooks_on_it_go_with_its_copies(how: str) -> None:
+    dropin, buffer = dropin_for(nn.Linear(4, 3), X), io.BytesIO()
+    dropin.register_forward_hook(negated)
+    dropin.register_forward_pre_hook(doubled, with_kwargs=True)
+    torch.save(dropin, buffer)
+    buffer.seek(0)
+    other = {
+        "copy": lambda: copy.copy(dropin),
+        "deepcopy": lambda: copy.deepcopy(dropin),
+        "pickle": lambda: pickle.loads(pickle.dumps(dropin)),
+        "save": lambda: torch.load(buffer, weights_only=False),
+    }[how]()
+    assert torch.equal(other(X), -(dropin.original(X * 2) + 1000))
+    other.register_forward_hook(negated)
+    assert torch.equal(dropin(X), other(X)) == (how == "copy"), "a shallow copy shares hooks, as any module's does"
+
+
+def doubled(_module: nn.Module, args: Any, kwargs: Any) -> Any:
+    """A hook before the call that can be pickled."""
+    return (args[0] * 2,), kwargs
 
 
 def test_it_is_an_instance_of_the_originals_class_and_its_methods_call_it() -> None:

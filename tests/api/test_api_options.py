@@ -113,3 +113,8 @@ def test_a_file_that_is_no_toml_is_refused(tmp_path: Path) -> None:
     file.write_text("queries: 10")
     with pytest.raises(UserError, match="no TOML"):
         compose_config("t", {"config": file})
+
+
+def test_minutes_that_are_no_number_are_refused() -> None:
+    with pytest.raises(UserError, match="max_minutes is '1': give a number of minutes"):
+        compose_config("t", {"max_minutes": "1"})

@@ -51,7 +51,7 @@ def test_a_judge_never_takes_a_drop_in_for_the_truth(tmp_path: Path) -> None:
         task_of(nn.Sequential(nn.ReLU(), dropin), torch.zeros(2, 3), tmp_path)
 
 
-@pytest.mark.parametrize("sizes", [[0], [1, -8], ["8"], [2.0]])
+@pytest.mark.parametrize("sizes", [[0], [1, -8], ["8"], [2.0], 4, "8", None])
 def test_what_is_no_batch_size_is_refused(sizes: list[int]) -> None:
     with pytest.raises(UserError, match="whole numbers from 1"):
         tasks_at(nn.Identity(), torch.zeros(4, 1), sizes)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import pytest
 import torch
 from engine_material import TASK, RuledJudge, config, wiring
 from torch import nn
@@ -60,7 +61,8 @@ async def test_each_size_is_judged_by_itself(tmp_path: Path) -> None:
     parts = wiring(executor=RuledJudge(rule))
     one, three, eight, slow, many = await judge_buckets(result, config(), tasks(1, 3, 8, 16, 32), parts)
     assert (one.batch, one.speedup, one.why) == (1, 2.5, "")
-    assert (three.speedup, three.why) == (None, "The inputs cannot be drawn")
+    assert (three.speedup, three.why, three.folder) == (None, "The inputs cannot be drawn", None)
+    assert eight.folder == tmp_path / "batch-8" and eight.folder.is_dir()
     assert (eight.speedup, eight.why) == (None, "No candidate was valid (wrong-output)")
     assert (slow.speedup, slow.why) == (None, "the winner is not certainly faster there: 0.50×, 0.40 to 0.60")
     assert best_files(tmp_path) == [one.folder / "best.py", many.folder / "best.py"]
@@ -68,10 +70,17 @@ async def test_each_size_is_judged_by_itself(tmp_path: Path) -> None:
     assert (verdict.speedup, verdict.labels) == (2.5, ()), "a bucket borrows nothing from its neighbours"
 
 
-async def test_without_a_winner_nothing_is_judged(tmp_path: Path) -> None:
-    assert await judge_buckets(result_with(tmp_path, None), config(), tasks(1), wiring()) == (
-        Bucket(1, tmp_path / "batch-1", None, "the search found nothing faster"),
-    )
+@pytest.mark.parametrize(
+    ("candidates", "stopped", "why"),
+    [
+        (1, "hours", "the search found nothing faster"),
+        (0, "hours", "the search tried nothing before its time ran out: give a larger max_minutes"),
+        (0, "exhausted", "the search tried nothing before it ended (exhausted)"),
+    ],
+)
+async def test_without_a_winner_nothing_is_judged(tmp_path: Path, candidates: int, stopped: str, why: str) -> None:
+    result = replace(result_with(tmp_path, None), candidates=candidates, stopped=stopped)
+    assert await judge_buckets(result, config(), tasks(1), wiring()) == (Bucket(1, None, None, why),)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -128,6 +128,8 @@ def _layered(options: Options, defaults: RunConfig) -> RunConfig:
     config = _base(options.get("config"), defaults)
     minutes = options.get("max_minutes")
     if minutes is not None:
+        if not isinstance(minutes, int | float):
+            raise UserError(f"max_minutes is {minutes!r}: give a number of minutes, for example 10")
         config = _put(config, "engine.max_hours", minutes / 60.0)
     for name, place in _PLACES.items():
         if options.get(name) not in (None, [], ()):

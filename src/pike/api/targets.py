@@ -95,8 +95,10 @@ def tasks_at(
     """The task of a live module at other batch sizes than the example's, each made in a folder.
 
     Raises:
-        UserError: a size is none, the target is no live module, or its inputs have no batch.
+        UserError: there is no list of sizes, a size is none, the target is no live module, or its inputs have no batch.
     """
+    if not isinstance(sizes, Collection):
+        raise UserError(f"dynamic_batch is {sizes!r}: give whole numbers from 1 in a list, for example [1, 8, 32]")
     for size in sizes:
         if not isinstance(size, int) or size < 1:
             raise UserError(f"dynamic_batch has {size!r}: give whole numbers from 1, for example [1, 8, 32]")

@@ -14,7 +14,7 @@ from torch.autograd import forward_ad
 from torch.nn.modules import module as every_module
 from torch.utils._device import DeviceContext
 
-from pike.api.dropin.trees import aligned, contiguous
+from pike.api.dropin.trees import aligned, bytes_of, contiguous
 from pike.engine.output.signature import Indescribable, describe, digest, tensors_of
 
 
@@ -124,7 +124,7 @@ class Arguments:
                 continue
             if digest(tensor) != name:
                 return f"input {place + 1} is not the tensor that it was judged with, for example a mask of ones"
-            self._constants[place] = tensor, _version(tensor), _bytes(tensor).clone()
+            self._constants[place] = tensor, _version(tensor), bytes_of(tensor).clone()
         return ""
 
 
@@ -132,15 +132,11 @@ def _equal(tensor: torch.Tensor, known: torch.Tensor, version: Any, content: tor
     """Whether a tensor still is, or equals, a known one; on a GPU an unchanged one is not read."""
     if tensor is known and not tensor.is_cpu and version is not None and _version(tensor) == version:
         return True
-    return tensor.device == content.device and tensor.nbytes == len(content) and torch.equal(_bytes(tensor), content)
+    return tensor.device == content.device and tensor.nbytes == len(content) and torch.equal(bytes_of(tensor), content)
 
 
 def _version(tensor: torch.Tensor) -> tuple[int, int] | None:
     return None if tensor.is_inference() else (tensor._version, tensor.data_ptr())
-
-
-def _bytes(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
 
 
 def _wrong_device(devices: set[torch.device], judged: JudgedCalls) -> str:

@@ -12,21 +12,57 @@ from typing import Any
 import torch
 from torch import nn
 
+from pike.api.dropin.trees import bytes_of, mapped, overlap
 from pike.engine.output.signature import tensors_in
+
+_SHARED = "it writes into its inputs, and these share memory"
 
 
 class Fast:
     """An optimised module; only one thread may be in it at a time.
 
-    Two calls on the first input show whether it returns the same memory without holding it.
+    Two calls on copies of the first input show whether it returns the same memory without holding it, and whether it
+    writes into its inputs. Such code gets copies at every call, and what it wrote is written back: code that fails
+    leaves the caller's tensors as they were.
     """
 
     def __init__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._module = module
         self._stream: torch.cuda.Stream | None = None
-        first, second = (module(*args, **kwargs) for _ in range(2))
+        self._written: set[int] = set()
+        first, second = (self._tried((args, kwargs)) for _ in range(2))
         held = {tensor.untyped_storage().data_ptr() for tensor in tensors_in(first)}
         self._reuses = any(tensor.untyped_storage().data_ptr() in held for tensor in tensors_in(second))
+
+    @property
+    def writes(self) -> bool:
+        """Whether it writes into its inputs."""
+        return bool(self._written)
+
+    def refuses(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        """Say why it cannot answer these arguments of the caller, empty if it can."""
+        return _SHARED if self._written and overlap(tensors_in((args, kwargs))) else ""
+
+    def written_back(self, arranged: Any, given: Any) -> Any:
+        """Answer a call of code that writes into its inputs, for arguments that the caller gave in any layout."""
+        copies = mapped(arranged, torch.clone)
+        answer = self(*copies)
+        for place, (changed, own) in enumerate(zip(tensors_in(copies), tensors_in(given), strict=True)):
+            if place in self._written:
+                own.copy_(changed)
+        return answer
+
+    def _tried(self, call: Any) -> Any:
+        """The answer to a call on copies of its arguments; notes into which of them it writes."""
+        copies = mapped(call, torch.clone)
+        seen = [
+            (copied, copied._version, given) for copied, given in zip(*map(tensors_in, (copies, call)), strict=True)
+        ]
+        answer = self._module(*copies[0], **copies[1])
+        for place, (copied, version, given) in enumerate(seen):
+            if copied._version != version or not torch.equal(bytes_of(copied), bytes_of(given)):
+                self._written.add(place)
+        return answer
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Answer a call in memory that is the caller's own."""

@@ -80,10 +80,10 @@ class DropIn(nn.Module):
         if torch.compiler.is_compiling() or torch._C._is_tracing() or fx._is_fx_tracing_flag:
             return _traced(self.original, self, args, kwargs)
         reason, answer = self._fast.answer(args, kwargs)
-        if not reason:
-            return answer
-        self._fast.warn(reason)
-        return self.original(*args, **kwargs)
+        if reason:
+            answer = self.original(*args, **kwargs)  # what raises here too is the fault of the call, not of the code
+            self._fast.left(reason)
+        return answer
 
     def why_not(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         """Say why the original answers this call; empty if the optimised code does."""
@@ -155,13 +155,21 @@ class DropIn(nn.Module):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DropIn:
         original, *others = self._made_of()
-        return DropIn(copy.deepcopy(original, memo), *others)
+        made = memo[id(self)] = DropIn(copy.deepcopy(original, memo), *others)
+        made.__setstate__(copy.deepcopy(self._hooks(), memo))
+        return made
+
+    def __setstate__(self, hooks: dict[str, Any]) -> None:
+        self.__dict__.update(hooks)
 
     def __prepare_scriptable__(self) -> nn.Module:
         return self.original  # torch.jit.script compiles the source of a class
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return DropIn, self._made_of()
+        return DropIn, self._made_of(), self._hooks()
+
+    def _hooks(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if "hook" in name}
 
     def _made_of(self) -> tuple[Any, ...]:
         fast = self._fast

@@ -4,6 +4,7 @@ Knows that new weights need a new copy, and that any other change of the origina
 to the original. Does not know how the original is shown to callers (`module`).
 """
 
+import textwrap
 import threading
 import warnings
 from collections import Counter
@@ -43,13 +44,7 @@ class _Made:
     def __init__(self, form: Form) -> None:
         self.form, self.arguments = form, Arguments(form.judged)
         self.fast: Fast | None = None
-        self.broken = ""
-
-    def kept(self, failure: str) -> str:
-        """Do not call again what failed."""
-        if failure:
-            self.fast, self.broken = None, failure
-        return failure
+        self.failed = self.broken = ""
 
 
 class OptimisedCopy:
@@ -76,7 +71,9 @@ class OptimisedCopy:
     def why_not(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         """Say why the original answers this call, empty if the optimised code does."""
         made = self._chosen(args, kwargs)
-        return made if isinstance(made, str) else ""
+        if isinstance(made, str):
+            return made
+        return made.fast.refuses(args, kwargs) if made.fast is not None else ""
 
     def answer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, Any]:
         """("", the answer), or (why the original answers, None)."""
@@ -98,16 +95,13 @@ class OptimisedCopy:
         watch = self._watch
         if watch is not None and not self._checked_blocks:
             made = self._chosen(args, kwargs, look=False)
-            if isinstance(made, _Made) and made.fast is not None:
-                failure, answer = self._called(made, args, kwargs)
+            if isinstance(made, _Made) and made.fast is not None and not made.fast.writes:
+                answered = self._called(made, args, kwargs)
                 # A GPU computes during the look. What came from a copy that is out of date is dropped.
                 if watch.unchanged():
-                    return made.kept(failure), answer
+                    return answered
         made = self._chosen(args, kwargs)
-        if isinstance(made, str):
-            return made, None
-        failure, answer = self._called(made, args, kwargs)
-        return made.kept(failure), answer
+        return (made, None) if isinstance(made, str) else self._called(made, args, kwargs)
 
     def _chosen(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], look: bool = True) -> _Made | str:
         """The form that answers, or why none does; without a look, as if the original had not changed."""
@@ -143,16 +137,20 @@ class OptimisedCopy:
     def _called(self, made: _Made, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, Any]:
         # The boundary to code that a search wrote: it may raise anything, and the caller needs an answer.
         try:
-            args, kwargs = made.arguments.arranged(args, kwargs)
+            arranged = made.arguments.arranged(args, kwargs)
             with torch.no_grad() if torch.is_grad_enabled() or made.fast is None else nullcontext():
                 if made.fast is None:
                     # Buffers made under inference_mode could not be written outside of it.
                     with torch.inference_mode(False), torch.no_grad():
                         module = made.form.build(copied_module(self.original).eval()).eval()
-                        made.fast = Fast(module, args, kwargs)
-                return "", made.fast(args, kwargs)
+                        made.fast = Fast(module, *arranged)
+                if not made.fast.writes:
+                    return "", made.fast(*arranged)
+                refusal = made.fast.refuses(args, kwargs)
+                return refusal, None if refusal else made.fast.written_back(arranged, (args, kwargs))
         except Exception as error:
-            return f"its code failed ({type(error).__name__}: {error})", None
+            made.failed = f"its code failed ({_in_one_line(error)})"
+            return made.failed, None
 
     def refresh(self) -> None:
         """Make the optimised copy again at the next call, even if its code failed before."""
@@ -186,8 +184,12 @@ class OptimisedCopy:
                 "change it outside of the block"
             )
 
-    def warn(self, reason: str) -> None:
-        """Say once that the original answers."""
+    def left(self, reason: str) -> None:
+        """Say once that the original answered, and do not call again what failed where the original did not."""
+        with self.lock:
+            for made in self._made:
+                if made.failed == reason:
+                    made.fast, made.broken = None, reason
         if not self._warned and not self.original.training:
             self._warned = True
             name = type(self.original).__name__
@@ -230,6 +232,12 @@ class OptimisedCopy:
         types, judged = dtypes_of(self.original), self.judged.dtypes
         if judged is not None and types != judged:
             self._unfit = f"it was judged with weights of type {judged}, now they are {types}"
+
+
+def _in_one_line(error: Exception) -> str:
+    name, text = type(error).__name__, str(error).strip()
+    said = text.splitlines()[-1].removeprefix(f"{name}: ") if "Traceback" in text else text  # of TorchScript
+    return f"{name}: {textwrap.shorten(said, 200, placeholder=' ...')}"
 
 
 def _any_requires_grad(value: Any) -> bool:

@@ -23,8 +23,10 @@ MOST_OBJECTS = 100_000
 
 _REGISTERED = ("_parameters", "_buffers", "_modules")
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
-_OF_EVERY_MODULE = frozenset(vars(nn.Module()))
-"""The mode is looked at apart; hooks of gradients and state dictionaries change no answer."""
+_OF_EVERY_MODULE = frozenset(vars(nn.Module())) | {"_is_torch_compile", "__overloads__"}
+"""The mode is looked at apart; hooks of gradients and state dictionaries change no answer, nor does
+what torch.compile and torch.jit.script write on modules for themselves."""
+_MOST_PARTS = 32
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
 _CONTAINERS = (dict, OrderedDict, list, tuple, deque)
 _CHANGING = (list, set, deque)
@@ -95,7 +97,7 @@ def walk(module: nn.Module) -> ModuleState:
             path += "'"
         if type(value) in _PLAIN:
             found.form[path] = type(value), repr(value)
-        elif id(value) in first:
+        elif id(value) in first and not _is_value(value):
             found.form[path] = "also", first[id(value)]
         else:
             if type(value) is not tuple:  # equal tuples are one object or two as Python likes
@@ -129,6 +131,14 @@ def _portrait(value: Any, followed: bool) -> Any:
     if type(value) in (set, frozenset):
         return type(value), tuple(sorted(map(repr, value)))
     return Same(value)
+
+
+def _is_value(value: Any, depth: int = 4) -> bool:
+    """Whether a container is small and plain: torch.export puts an equal one in the place of such an attribute."""
+    if type(value) not in _CONTAINERS or len(value) > _MOST_PARTS or not depth:
+        return False
+    held = value.values() if isinstance(value, dict) else value
+    return all(type(part) in _PLAIN or _is_value(part, depth - 1) for part in held)
 
 
 def _content(tensor: torch.Tensor) -> str:

@@ -5,7 +5,8 @@ Knows how to walk, compare and rebuild them. Does not know what they are for.
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -50,6 +51,24 @@ def mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
             return type(value)(*parts)
         return type(value)(parts)
     return value
+
+
+def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The bytes of a tensor's elements, in order."""
+    return tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
+
+
+def overlap(tensors: Iterable[torch.Tensor]) -> bool:
+    """Whether the memory of one tensor may reach into that of another."""
+    spans = sorted(
+        (
+            one.data_ptr(),
+            one.element_size() * sum((size - 1) * step for size, step in zip(one.shape, one.stride(), strict=True)),
+        )
+        for one in tensors
+        if one.numel()
+    )
+    return any(first + length >= second for (first, length), (second, _) in pairwise(spans))
 
 
 def contiguous(value: Any, channels_last: bool = False) -> Any:

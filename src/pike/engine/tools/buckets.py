@@ -30,13 +30,13 @@ class Bucket:
 
     Attributes:
         batch: the length of its inputs' first axis.
-        folder: its run.
+        folder: its run, None where there was none.
         speedup: of the winner there; None where the original answers.
         why: why the original answers, else empty.
     """
 
     batch: int
-    folder: Path
+    folder: Path | None
     speedup: float | None = None
     why: str = ""
 
@@ -60,18 +60,26 @@ async def judge_buckets(
     engine = replace(config.engine, finalists=1, max_hours=None)
     config = replace(config, strategy=StrategyConfig(), llm=LlmConfig(), budget=Budget(1), engine=engine)
     for size, make in tasks.items():
-        bucket = Bucket(size, Path(result.folder) / f"{_FOLDER}{size}")
         if not result.improved:
-            found.append(replace(bucket, why="the search found nothing faster"))
+            found.append(Bucket(size, None, why=_why_no_winner(result)))
             continue
+        folder = Path(result.folder) / f"{_FOLDER}{size}"
         try:
-            task = make(bucket.folder)
-            again = await start(task, replace(config, task=task.name), bucket.folder, wiring)
+            task = make(folder)
+            again = await start(task, replace(config, task=task.name), folder, wiring)
             why = "" if again.improved else _why_not(again)
-            found.append(replace(bucket, speedup=None if why else again.speedup, why=why))
+            found.append(Bucket(size, folder, None if why else again.speedup, why))
         except PikeError as error:  # one size must not cost the user the others
-            found.append(replace(bucket, why=str(error)))
+            found.append(Bucket(size, folder if folder.exists() else None, why=str(error)))
     return tuple(found)
+
+
+def _why_no_winner(result: RunResult) -> str:
+    if result.candidates:
+        return "the search found nothing faster"
+    if result.stopped == "hours":
+        return "the search tried nothing before its time ran out: give a larger max_minutes"
+    return f"the search tried nothing before it ended ({result.stopped})"
 
 
 def _why_not(result: RunResult) -> str:

@@ -20,6 +20,7 @@ from pike.core.verdict.evaluation import EvaluateOptions
 from pike.recipes.capture.exclusive import at_most, exclusively
 from pike.recipes.capture.graph import capture_graph
 from pike.recipes.capture.work import may_draw, operations
+from pike.recipes.framework.prepared import own_copy
 
 MOST_OPERATIONS_HERE = 10**11
 """Models with more multiplications and additions are not called on the CPU to see if they are
@@ -132,10 +133,13 @@ class RecipeContext:
 
     @functools.cached_property
     def _answers(self) -> tuple[Any, Any]:
-        """The outputs of two calls of a copy of the model; raises what the model raises."""
+        """The outputs of two calls of a copy of the model on copies of the inputs; raises what the model raises."""
         with torch.no_grad(), exclusively(), at_most(self.seconds):
             model = copy.deepcopy(self.model)
-            return model(*self.args, **self.kwargs), model(*self.args, **self.kwargs)
+            return self._answer(model), self._answer(model)
+
+    def _answer(self, model: torch.nn.Module) -> Any:
+        return model(*own_copy(self.args), **own_copy(self.kwargs))
 
     def _differs(self, graph: torch.fx.GraphModule) -> str:
         """Why a captured graph does not stand for the model, empty where it does or is not called.
@@ -150,7 +154,7 @@ class RecipeContext:
             if not _alike(first, second, _equal):
                 return ""  # `unsteady` says so
             with torch.no_grad(), exclusively(), at_most(self.seconds):
-                same = _alike(first, graph(*self.args, **self.kwargs), _resembles)
+                same = _alike(first, self._answer(graph), _resembles)
         except Exception:  # `unsteady` says what the model raises, and the judge what the graph raises
             return ""
         return "" if same else "the graph gives other answers than the model"

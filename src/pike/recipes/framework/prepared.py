@@ -41,7 +41,7 @@ class PreparedModel(torch.nn.Module):
             return self.model(*args, **kwargs)
         described = (describe_call(args), describe_call(kwargs), torch.is_autocast_enabled())
         if self.prepared is None:
-            self.prepared = (described, self.prepare(self.model, args, kwargs))
+            self.prepared = (described, self.prepare(self.model, own_copy(args), own_copy(kwargs)))
         expected, fast = self.prepared
         if described != expected:
             return self.model(*args, **kwargs)
@@ -87,6 +87,21 @@ def describe_call(value: Any) -> Any:
     if value is None or type(value) in (bool, int, float, str):
         return type(value), value
     return object()
+
+
+def own_copy(value: Any) -> Any:
+    """Arguments laid out alike in memory of their own: a model that is only tried may write into them."""
+    return torch.utils._pytree.tree_map_only(torch.Tensor, copied_tensor, value)
+
+
+def copied_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor with the same strides in memory of its own, which holds no more than it."""
+    with torch.inference_mode(tensor.is_inference()):
+        tensor = tensor.detach()
+        if type(tensor) is not torch.Tensor or tensor.layout is not torch.strided or not tensor.numel():
+            return tensor.clone()
+        length = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+        return tensor.as_strided((length,), (1,)).clone().as_strided(tensor.shape, tensor.stride())
 
 
 def private_copy(model: torch.nn.Module) -> torch.nn.Module:

@@ -142,7 +142,10 @@ def _prepare(recipes: tuple[Recipe, ...], adapted: Adapted) -> str:
     body += [f"model = {recipe.call(adapted.get(recipe.name))}" for recipe in edits]
     lowers = [recipe for recipe in steps if recipe.stage is RecipeStage.LOWER]
     last = [f"fast = {recipe.call(adapted.get(recipe.name))}" for recipe in lowers] or ["fast = model"]
-    last += ["for _ in range(3):", "    fast(*args, **kwargs)  # compiles and warms up now, not at the first call"]
+    last += [
+        "for _ in range(3):",
+        "    fast(*own_copy(args), **own_copy(kwargs))  # compiles and warms up now, not at the first call",
+    ]
     if settings:
         body += [f"with {_together(settings)}:", *(f"    {line}" for line in last)]
     else:

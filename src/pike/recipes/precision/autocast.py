@@ -14,6 +14,7 @@ import torch
 
 from pike.recipes.capture.exclusive import exclusively
 from pike.recipes.framework.context import RecipeContext, in_words
+from pike.recipes.framework.prepared import own_copy
 from pike.recipes.framework.recipe import Recipe, RecipeStage
 from pike.recipes.precision.sixteen_bits import not_allowed
 
@@ -59,7 +60,7 @@ def declines_bf16(problem: RecipeContext) -> str:
         return declined
     try:
         with torch.no_grad(), exclusively(), torch.autocast("cpu", torch.bfloat16):
-            copy.deepcopy(problem.model)(*problem.args, **problem.kwargs)
+            copy.deepcopy(problem.model)(*own_copy(problem.args), **own_copy(problem.kwargs))
     except TimeoutError:
         raise
     except Exception as error:  # operators outside autocast's lists raise where dtypes mix
