@@ -3,11 +3,15 @@
 import cloudpickle
 import pytest
 import torch
+from tests.judge.conftest import OPTIONS
 from torch import nn
 
+from pike import tasks
 from pike.core.errors import UserError
 from pike.core.task import Task, TaskKind
-from pike.core.verdict.evaluation import Status, Weights
+from pike.core.verdict.evaluation import EvaluationRequest, Status, Weights
+from pike.judge.client import JudgeClient
+from pike.judge.sandbox import Claim, choose
 
 FROM_REFERENCE = """
 import torch
@@ -160,6 +164,22 @@ def test_a_live_module_with_keyword_inputs(verdict, tmp_path):
     missing = verdict("class ModelNew: pass", task=task)
     assert missing.status is Status.LOAD_ERROR
     assert "from_reference" in missing.reason
+
+
+@pytest.mark.skipif(Claim.FILES not in choose("auto", False).claims, reason="candidates see every file here")
+def test_a_live_module_whose_imports_candidates_cannot_follow_is_refused_at_the_preflight(tmp_path, monkeypatch):
+    (tmp_path / "secret_helper.py").write_text("WIDTH = 40\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    scope = {"torch": torch, "__name__": "__main__"}
+    hidden = "__import__('secret_' + 'helper').WIDTH"
+    exec(f"class Net(torch.nn.Module):\n    def forward(self, x):\n        return x + {hidden}", scope)
+    task = tasks.from_module(scope["Net"](), (torch.randn(9),), {}, folder=tmp_path)
+    client = JudgeClient()
+    try:
+        with pytest.raises(UserError, match="imports the module 'secret_helper' in a way that candidates cannot"):
+            client.preflight(EvaluationRequest(task, "", OPTIONS))
+    finally:
+        client.close()
 
 
 @pytest.mark.parametrize(

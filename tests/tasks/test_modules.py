@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import pathlib
 import subprocess
 import sys
 
@@ -57,6 +58,46 @@ def test_a_class_whose_file_cannot_be_imported_by_name_is_saved_whole(tmp_path):
     spec.loader.exec_module(home)
     task = tasks.from_module(home.Net(), (torch.ones(1),), {}, folder=tmp_path / "kept")
     del sys.modules["odd_name"]
+    assert loaded_elsewhere(task) == 42
+
+
+def written(folder, **files: str):
+    folder.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text)
+    return folder
+
+
+HELPED = """
+import torch
+from {helper} import WIDTH
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x + WIDTH
+"""
+
+
+def test_helpers_in_other_folders_are_found_in_the_other_process(tmp_path, monkeypatch):
+    """A class in one folder imports a number from another, which imports from a third."""
+    nets = written(tmp_path / "nets", nets_apart=HELPED.format(helper="one_helper"))
+    ones = written(tmp_path / "ones", one_helper="from other_helper import TWENTY\nWIDTH = 2 * TWENTY\n")
+    others = written(tmp_path / "others", other_helper="TWENTY = 20\n", not_needed="")
+    written(tmp_path / "unused", unused="")
+    for place in (nets, ones, others, tmp_path / "unused"):
+        monkeypatch.syspath_prepend(place)
+    task = tasks.from_module(importlib.import_module("nets_apart").Net(), (torch.ones(1),), {}, folder=tmp_path)
+    assert loaded_elsewhere(task) == 41
+    assert task.import_paths == tuple(map(str, (nets, ones, others)))
+    digests = {pathlib.Path(file.path).name for file in task.files if file.digest}
+    assert digests == {pathlib.Path(task.payload_path).name, "nets_apart.py", "one_helper.py", "other_helper.py"}
+
+
+@pytest.mark.parametrize("how", ["return used", "import main_helper; used = main_helper.used; return used"])
+def test_helpers_of_a_class_in_a_script_are_found_in_the_other_process(tmp_path, monkeypatch, how):
+    monkeypatch.syspath_prepend(written(tmp_path / "helpers", main_helper="def used(x):\n    return x + 41\n"))
+    scope = {"torch": torch, "__name__": "__main__", "used": importlib.import_module("main_helper").used}
+    exec(f"class Net(torch.nn.Module):\n    def forward(self, x):\n        {how}(x)", scope)
+    task = tasks.from_module(scope["Net"](), (torch.ones(1),), {}, folder=tmp_path)
     assert loaded_elsewhere(task) == 42
 
 
