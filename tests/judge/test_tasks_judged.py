@@ -9,7 +9,7 @@ from torch import nn
 from pike import tasks
 from pike.core.errors import UserError
 from pike.core.task import Task, TaskKind
-from pike.core.verdict.evaluation import EvaluationRequest, Status, Weights
+from pike.core.verdict.evaluation import Effort, EvaluationRequest, Status, Weights
 from pike.judge.client import JudgeClient
 from pike.judge.sandbox import Claim, choose
 
@@ -121,6 +121,43 @@ def test_integer_and_structured_outputs_are_exact(verdict):
     assert "int64" in found.reason
     renamed = verdict(good.replace('"best"', '"top"'), task=task)
     assert renamed.status is Status.BAD_CONTRACT
+
+
+FORCES = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(24, 24)
+
+    def forward(self, x):
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            energy = self.layer(x).square().sum(1)
+            forces = torch.autograd.grad(energy.sum(), x, create_graph=True)[0]
+        return {"energy": energy, "forces": forces}
+
+
+def get_inputs():
+    return [torch.randn(32, 24)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize("ending", ['{"energy": energy, "forces": forces}', "forces", "energy, forces, energy"])
+def test_outputs_that_depend_on_gradients_count_as_their_values(verdict, ending):
+    text = FORCES.replace('{"energy": energy, "forces": forces}', ending)
+    candidate = text.replace("class Model(", "class ModelNew(")
+    found = verdict(candidate, task=source_task(text), effort=Effort.FINAL)
+    assert found.status is Status.VALID, found.reason
+    wrong = candidate.replace("return ", "forces = 1.01 * forces; return ")
+    assert verdict(wrong, task=source_task(text)).status is Status.WRONG_OUTPUT
 
 
 class Scaler(nn.Module):
