@@ -327,7 +327,7 @@ def _may_have_stumbled(request: EvaluationRequest, found: Evaluation) -> bool:
 
 
 def _prepared(request: EvaluationRequest, device: torch.device, lock: DeviceLock) -> PreparedTask:
-    made = PreparedTask(request.task, device, request.options, lock, request.alone)
+    made = PreparedTask(request.task, device, request.options, lock, request.alone, request.limit_seconds)
     try:
         look_for_trivial(made, request.options.lint)
     except BaseException:

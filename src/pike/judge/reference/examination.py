@@ -8,6 +8,7 @@ answers in which nothing can be compared. Does not know candidates.
 import pickle
 import random
 import secrets
+import time
 from collections.abc import Callable, Iterable
 from textwrap import shorten
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from pike.core import figures
 from pike.core.errors import UserError
 from pike.core.task import Task
 from pike.judge.child.memory.layout import (
@@ -34,6 +36,8 @@ from pike.judge.reference.forward import Returned, run
 from pike.judge.reference.reference import Inputs
 from pike.judge.refusal import lacks_host_memory
 
+_FIRST_VERDICT_CALLS = 30
+"""About how often the original is called until a first verdict, at the least: 37 times at a second a call."""
 _SMALLER = "take a smaller model or batch, or a device with more memory"
 
 
@@ -100,19 +104,26 @@ def shape_of(
     device: torch.device,
     others: Iterable[Inputs] = (),
     known: Layout | None = None,
+    limit_seconds: float = 0.0,
 ) -> Shape:
     """The layout of the task's calls, from two calls on `example` and one on each of the `others`.
 
-    `known` is an earlier layout of the outputs, of which nothing is forgotten.
+    `known` is an earlier layout of the outputs, of which nothing is forgotten. `limit_seconds` is 0
+    where a call may take any time.
 
     Raises:
-        UserError: the reference does not run, or two calls on the same inputs differ.
+        UserError: the reference does not run or takes too long, or two calls on the same inputs differ.
         torch.OutOfMemoryError: the device is too small, or too full.
     """
     changed: dict[int, torch.Tensor] = {}
     try:
         before = _generators(device)
-        one, two = run(model, example, device), run(model, example, device)
+        began = time.monotonic()
+        one = run(model, example, device)
+        _require_time(task, time.monotonic() - began, 1, limit_seconds)  # it may compile, so a second one counts
+        began = time.monotonic()
+        two = run(model, example, device)
+        _require_time(task, time.monotonic() - began, _FIRST_VERDICT_CALLS, limit_seconds)
         drew = _generators(device) != before
         given, _ = take_apart((example.args, example.kwargs))
         changed = {
@@ -142,6 +153,16 @@ def shape_of(
     ours = {tensor.untyped_storage().data_ptr() for tensor in one.inputs}
     may_alias = any(leaf.untyped_storage().data_ptr() in ours for leaf, _ in flatten_output(one.value))
     return Shape(layout_of((example.args, example.kwargs)), outputs, may_alias, 1)
+
+
+def _require_time(task: Task, seconds: float, calls: int, limit_seconds: float) -> None:
+    """Refuse a reference of which so many calls take longer than the run may."""
+    if limit_seconds and calls * seconds > limit_seconds:
+        raise UserError(
+            f"Task '{task.id}': a call of its original takes {figures.duration(seconds)} and a first verdict about "
+            f"{_FIRST_VERDICT_CALLS} of them, but the run has {figures.duration(limit_seconds)}; give it more time "
+            "(--max-minutes) or smaller inputs"
+        )
 
 
 def _require_numbers(task: Task, value: Any, leaves: list[torch.Tensor]) -> None:
