@@ -1,5 +1,8 @@
 """Tasks of other shapes: live modules, several outputs, integers, keyword inputs, converted weights."""
 
+from collections import defaultdict
+from difflib import Match
+
 import cloudpickle
 import pytest
 import torch
@@ -201,6 +204,29 @@ def test_a_live_module_with_keyword_inputs(verdict, tmp_path):
     missing = verdict("class ModelNew: pass", task=task)
     assert missing.status is Status.LOAD_ERROR
     assert "from_reference" in missing.reason
+
+
+UNPACKS = """
+def forward(self, pair, counts):
+    return pair.a @ pair.b * (1 + counts["missing"]) + counts["x"]
+"""
+
+
+def test_a_live_module_gets_named_tuples_and_mappings_as_they_are(verdict, tmp_path):
+    scope = {"torch": torch, "__name__": "__main__"}
+    exec(f"class Net(torch.nn.Module):{UNPACKS.replace(chr(10), chr(10) + '    ')}", scope)
+    args = (Match(torch.randn(32, 16), torch.randn(16, 8), 1), defaultdict(int, x=torch.randn(32, 8)))
+    task = tasks.from_module(scope["Net"](), args, {}, folder=tmp_path)
+    wrapped = WRAPPED.replace("x, *, scale", "pair, counts").replace("x, scale=scale", "pair, counts")
+    found = verdict(wrapped, task=task)
+    assert found.status is Status.VALID, found.reason
+
+
+def test_a_drawn_input_that_fails_is_not_blamed_on_the_model(judge, tmp_path):
+    packed = nn.utils.rnn.pack_padded_sequence(torch.randn(4, 9, 3), torch.tensor([9, 7, 4, 2]), batch_first=True)
+    task = tasks.from_module(nn.LSTM(3, 3, batch_first=True), (packed,), {}, folder=tmp_path)
+    with pytest.raises(UserError, match="an input that PIKE drew or rebuilt failed: give a function as example_inputs"):
+        judge.preflight(EvaluationRequest(task, "", OPTIONS))
 
 
 @pytest.mark.skipif(Claim.FILES not in choose("auto", False).claims, reason="candidates see every file here")

@@ -19,7 +19,7 @@ from torch import nn
 
 from pike.core import figures
 from pike.core.errors import UserError
-from pike.core.task import Task
+from pike.core.task import Task, TaskKind
 from pike.judge.child.memory.layout import (
     ContractBroken,
     Layout,
@@ -38,6 +38,11 @@ from pike.judge.refusal import lacks_host_memory
 
 _FIRST_VERDICT_CALLS = 30
 """About how often the original is called until a first verdict, at the least: 37 times at a second a call."""
+_REPAIR = "call it on its inputs in eval mode and repair what it raises"
+_YOURS = (
+    "; if it runs on yours, an input that PIKE drew or rebuilt failed: give a function as example_inputs that draws "
+    "right ones, in tuples and dicts"
+)
 _SMALLER = "take a smaller model or batch, or a device with more memory"
 
 
@@ -142,7 +147,8 @@ def shape_of(
         raise UserError(f"The reference model of '{task.id}' cannot be judged: {error}") from error
     except Exception as error:  # the reference is the user's own code and may raise anything
         words = f"{type(error).__name__}: {error}".partition("\n")[0]
-        cure = _SMALLER if lacks_host_memory(error) else "call it on its inputs in eval mode and repair what it raises"
+        yours = _YOURS if task.kind is TaskKind.MODULE else ""
+        cure = _SMALLER if lacks_host_memory(error) else _REPAIR + yours
         raise UserError(f"The reference model of '{task.id}' does not run ({words}); {cure}") from error
     if drew or not same:
         what = "draws random numbers in forward()" if drew else "gives two answers for the same inputs"

@@ -21,10 +21,13 @@ from pike.core.errors import UserError
 from pike.core.task import LeastWork, Task, TaskKind
 from pike.judge.child.memory.layout import put_together, take_apart
 from pike.judge.child.skip_init import SkipInit
+from pike.judge.reference.whole_numbers import is_falling, is_rising, other_whole
 from pike.judge.refusal import lacks_device_memory
 
 WEIGHTS_SEED = 42
 """Seeds torch before a SOURCE task's `Model` is constructed, as KernelBench does."""
+_IDS = (torch.int32, torch.int64)
+"""What offsets and lengths are."""
 _CPU = torch.device("cpu")
 _Made = TypeVar("_Made")
 
@@ -169,8 +172,8 @@ def _from_payload(task: Task, device: torch.device) -> Reference:
 def like(example: Inputs) -> Inputs:
     """New inputs whose elements are drawn, with replacement, from an example's own.
 
-    Constant tensors (masks of ones) stay constant, and indices stay valid. Floating-point values
-    are also scaled by up to 1 %, so that no two draws are equal.
+    Constant tensors (masks of ones) stay constant, indices stay valid, and offsets and lengths in
+    order stay so. Floating-point values are also scaled by up to 1 %, so that no two draws are equal.
     """
     tensors, structure = take_apart((example.args, example.kwargs))
     return Inputs(*put_together(structure, [_resample(tensor) for tensor in tensors]))
@@ -189,6 +192,8 @@ def _seed_everything(seed: int) -> None:
 
 
 def _resample(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.dtype in _IDS and (is_rising(tensor) or is_falling(tensor)):
+        return other_whole(tensor.detach().cpu(), torch.default_generator)
     flat = tensor.detach().cpu().reshape(-1)
     if flat.numel() == 0 or bool((flat == flat[0]).all()):
         return tensor.detach().cpu().clone()
