@@ -66,6 +66,8 @@ def examined(body="return self.layer(x)", inputs=INPUTS):
         ("[torch.randn(0, 8)]", "hold only empty tensors, so every call has the same answer; draw"),
         ("[]", "hold no tensor"),
         ("[3, 2.0]", "hold no tensor"),
+        ("[__import__('numpy').ones((16, 8))]", "hold a value of type ndarray and no tensor; give tensors"),
+        ("torch.randn(16, 8)", "get_inputs() returns a bare tensor; return a list of arguments or a dict"),
         ("[torch.from_numpy(__import__('numpy').random.default_rng().random((16, 8)))]", "for the same random seed"),
         ("None", "get_inputs() raised TypeError"),
         ("exit(3)", "get_inputs() raised SystemExit"),
@@ -127,6 +129,12 @@ def test_an_original_too_slow_for_a_verdict_within_the_limit_is_refused_at_once(
     ) as caught:
         shape_of(task, reference.model, checked_example(task, reference.draw), CPU, limit_seconds=2.0)
     assert "smaller inputs" in str(caught.value) and len((tmp_path / "calls").read_text()) == calls
+
+
+def test_arguments_of_the_constructor_are_a_list():
+    source = FILE.format(body="return x", inputs=INPUTS).replace("return []", "return {'width': 3}")
+    with pytest.raises(UserError, match=r"get_init_inputs\(\) returns a dict; return a list of the constructor's"):
+        load(Task("made", "made", TaskKind.SOURCE, source, "made.py"))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from tests.judge.conftest import OPTIONS
 from torch import nn
 
 from pike import tasks
-from pike.core.errors import UserError
+from pike.core.errors import InfraError, UserError
 from pike.core.task import Task, TaskKind
 from pike.core.verdict.evaluation import Effort, EvaluationRequest, Status, Weights
 from pike.judge.client import JudgeClient
@@ -220,6 +220,15 @@ def test_a_live_module_gets_named_tuples_and_mappings_as_they_are(verdict, tmp_p
     wrapped = WRAPPED.replace("x, *, scale", "pair, counts").replace("x, scale=scale", "pair, counts")
     found = verdict(wrapped, task=task)
     assert found.status is Status.VALID, found.reason
+
+
+def test_an_original_that_crashes_is_named_as_the_likely_cause():
+    task = source_task(
+        INTEGERS.replace("values, indices", "__import__('os').kill(__import__('os').getpid(), 11); values, indices")
+    )
+    client = JudgeClient()
+    with pytest.raises(InfraError, match="ended with code -11; the original likely crashed it: call it on its inputs"):
+        client.preflight(EvaluationRequest(task, "", OPTIONS))
 
 
 def test_a_drawn_input_that_fails_is_not_blamed_on_the_model(judge, tmp_path):

@@ -7,12 +7,14 @@ import importlib.util
 import pathlib
 import subprocess
 import sys
+import threading
 
 import pytest
 import torch
 
 from pike import tasks
 from pike.core.errors import UserError
+from pike.judge.reference.reference import load
 
 LOAD = """
 import pickle, sys, torch
@@ -131,6 +133,27 @@ def test_a_compiled_script_is_refused_in_one_sentence_with_the_cure(tmp_path):
     with pytest.raises(UserError, match=r"give the module that torch.jit.script") as caught:
         tasks.from_module(torch.jit.script(torch.nn.Linear(4, 4)), (torch.ones(1, 4),), {}, folder=tmp_path)
     assert "\n" not in str(caught.value)
+
+
+def test_what_a_copy_cannot_hold_is_named_with_its_own_cure(tmp_path):
+    module = Local()
+    module.lock = threading.Lock()
+    with pytest.raises(UserError, match=r"cannot pickle '_thread.lock' object.*; give the class .* a __getstate__"):
+        tasks.from_module(module, (torch.zeros(4),), {}, folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("example", "words"),
+    [
+        (torch.eye(4).to_sparse(), "an input is a tensor of layout torch.sparse_coo; give dense tensors"),
+        (torch.nested.nested_tensor([torch.ones(1, 4), torch.ones(2, 4)]), "an input is a nested tensor; give dense"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_an_example_that_is_not_dense_is_refused_in_one_sentence(tmp_path, example, words):
+    task = tasks.from_module(Local(), (example,), {}, folder=tmp_path)
+    with pytest.raises(UserError, match=words):
+        load(task)
 
 
 def test_what_cannot_be_pickled_is_a_user_error(tmp_path):

@@ -89,10 +89,10 @@ def _copied(module: torch.nn.Module) -> torch.nn.Module:
         copied._apply(lambda tensor: tensor if tensor.is_meta else tensor.cpu())  # type: ignore[no-untyped-call]
         return copied
     except Exception as error:  # copying runs the code of the user's objects
-        raise UserError(
-            f"The module {type(module).__name__} cannot be copied ({type(error).__name__}: {error}); "
-            "make its tensors parameters or buffers, or detach() them"
-        ) from error
+        leaves_out = "give the class that holds it a __getstate__ that leaves it out, or make it in forward()"
+        cure = "make its tensors parameters or buffers, or detach() them" if "Tensor" in str(error) else leaves_out
+        words = f"{type(error).__name__}: {error}"
+        raise UserError(f"The module {type(module).__name__} cannot be copied ({words}); {cure}") from error
 
 
 def copied_module(module: torch.nn.Module) -> torch.nn.Module:

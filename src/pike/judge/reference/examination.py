@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
 from pike.core import figures
 from pike.core.errors import UserError
@@ -25,7 +26,6 @@ from pike.judge.child.memory.layout import (
     Layout,
     flatten_output,
     layout_of,
-    not_dense,
     output_layout_of,
     signature,
     take_apart,
@@ -33,7 +33,7 @@ from pike.judge.child.memory.layout import (
 from pike.judge.child.orders import Shape
 from pike.judge.correctness.compare import repeats
 from pike.judge.reference.forward import Returned, run
-from pike.judge.reference.reference import Inputs
+from pike.judge.reference.reference import Inputs, require_dense
 from pike.judge.refusal import lacks_host_memory
 
 _FIRST_VERDICT_CALLS = 30
@@ -55,13 +55,19 @@ def checked_example(task: Task, draw: Callable[[int], Inputs]) -> Inputs:
     seed = secrets.randbits(63)
     first, again, other = draw(seed), draw(seed), draw(secrets.randbits(63))
     tensors, structure = take_apart((first.args, first.kwargs))
+    plain = int | float | complex | str | None
+    unlike = [type(one).__name__ for one in tree_leaves(structure) if not isinstance(one, plain)]
+    if unlike and not tensors:
+        raise UserError(
+            f"Task '{task.id}': its inputs hold a value of type {unlike[0]} and no tensor; give tensors, alone or in "
+            "tuples, lists and dicts, and make anything else of them in forward()"
+        )
     if not any(tensor.numel() for tensor in tensors):
         raise UserError(
             f"Task '{task.id}': its inputs hold {'only empty tensors' if tensors else 'no tensor'}, so every call "
             "has the same answer; draw an input tensor with at least one row"
         )
-    if odd := next(filter(None, map(not_dense, tensors)), ""):
-        raise UserError(f"Task '{task.id}': an input is {odd}; give dense tensors and build it in forward()")
+    require_dense(task, first)
     try:
         pickle.dumps(structure)
     except Exception as error:  # an object of the user's may raise anything
