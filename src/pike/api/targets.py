@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, cast
 from pike import tasks
 from pike.core.errors import UserError
 from pike.core.task import Task
-from pike.store.schema import FILE_NAME
 from pike.tasks.callables import ForwardCall, as_call
 
 if TYPE_CHECKING:
@@ -147,7 +146,7 @@ def kept_if_begun(task: Task, folder: Path) -> Iterator[None]:
         yield
     except BaseException:
         written = Path(task.payload_path or "/")
-        if written.parent == folder.resolve() and not (folder / FILE_NAME).exists():
+        if written.parent == folder.resolve() and not (folder / "journal.sqlite").exists():
             written.unlink(missing_ok=True)
             with suppress(OSError):  # it holds something else
                 folder.rmdir()
