@@ -51,6 +51,16 @@ def test_a_judge_never_takes_a_drop_in_for_the_truth(tmp_path: Path) -> None:
         task_of(nn.Sequential(nn.ReLU(), dropin), torch.zeros(2, 3), tmp_path)
 
 
+def test_a_function_that_fails_to_draw_inputs_is_named(tmp_path: Path) -> None:
+    def draw() -> torch.Tensor:
+        raise KeyError("no batch")
+
+    for act in (lambda: task_of(nn.Identity(), draw, tmp_path), lambda: tasks_at(nn.Identity(), draw, [8])):
+        with pytest.raises(UserError, match="function given as example_inputs raised KeyError: 'no batch'"):
+            act()
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("sizes", [[0], [1, -8], ["8"], [2.0], 4, "8", None])
 def test_what_is_no_batch_size_is_refused(sizes: list[int]) -> None:
     with pytest.raises(UserError, match="whole numbers from 1"):

@@ -150,6 +150,18 @@ async def test_verbs_work_where_a_loop_is_running() -> None:
         pike.resume("/no/such/run")
 
 
+@pytest.mark.parametrize("wrong", [{"device": "mps"}, {"strategy": "recipes", "device": "cuda:77"}])
+def test_a_run_that_does_not_begin_leaves_nothing_behind(tmp_path: Path, wrong: dict[str, str]) -> None:
+    with pytest.raises(UserError):
+        pike.optimize(RowByRow(), torch.randn(4, 16), out=tmp_path / "run", progress=False, **wrong)
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").touch()
+    with pytest.raises(UserError):
+        pike.optimize(RowByRow(), torch.randn(4, 16), out=tmp_path / "mine", progress=False, **wrong)
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
+
+
 def test_an_estimate_says_what_it_assumes(tmp_path: Path) -> None:
     free = pike.estimate("demo/resnet18", llm="none", query_budget=50)
     assert (free.queries, free.calls, free.usd) == (50, 0, 0.0)

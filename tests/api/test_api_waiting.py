@@ -70,6 +70,12 @@ def test_in_a_notebook_the_line_is_written_over(monkeypatch: pytest.MonkeyPatch,
     assert "12 candidates" in shown
 
 
+def test_before_the_first_news_the_line_says_that_the_original_is_examined(capsys) -> None:
+    line = StatusLine()
+    line._show("")
+    assert capsys.readouterr().err.startswith("pike: the original is examined, ")
+
+
 def test_warnings_of_torch_and_of_the_model_go_to_a_file_of_the_run(tmp_path: Path, capsys) -> None:
     torch_logger = logging.getLogger("torch._dynamo")
     loud = logging.StreamHandler()

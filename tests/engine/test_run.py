@@ -67,10 +67,11 @@ class Examining(engine.InstantExecutor):
 
     def __init__(self, unfit: str = "") -> None:
         super().__init__()
-        self.unfit, self.looks = unfit, 0
+        self.unfit, self.looks, self.limit = unfit, 0, 0.0
 
     async def preflight(self, request: EvaluationRequest) -> float | None:
         self.looks += 1
+        self.limit = request.limit_seconds
         if self.unfit:
             raise UserError(self.unfit)
         return 12.5
@@ -79,8 +80,8 @@ class Examining(engine.InstantExecutor):
 async def test_an_original_that_does_not_run_ends_the_run_before_anything_is_spent_or_written(run, tmp_path) -> None:
     judge = Examining("the original does not run")
     with pytest.raises(UserError, match="the original does not run"):
-        await run(MIXED, parts={"executor": judge})
-    assert judge.looks == 1 and not (tmp_path / "run").exists()
+        await run(MIXED, parts={"executor": judge}, max_hours=0.5)
+    assert (judge.looks, judge.limit) == (1, 1800.0) and not (tmp_path / "run").exists()
 
 
 async def test_the_originals_time_is_known_before_the_first_candidate_and_stays_without_a_valid_one(

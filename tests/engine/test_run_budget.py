@@ -26,6 +26,8 @@ async def test_the_money_budget_stops_asking_and_is_never_exceeded(run) -> None:
 
 async def test_hours_stop_asking(run) -> None:
     result = await run(MIXED, queries=50, max_hours=0.0)
+    said = "No candidate was tried, because the time was over before: give the run more time (--max-minutes)"
+    assert said in result.notes
     assert (result.stopped, result.finished, result.candidates) == ("hours", True, 0)
 
 

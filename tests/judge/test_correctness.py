@@ -302,6 +302,7 @@ def test_unusual_elements_lie_where_a_sample_of_one_in_64_and_a_prefix_do_not_se
         ("ids", torch.randint(5, 90, (4, 30)), lambda old, new: old.min() <= new.min() and new.max() <= old.max()),
         ("equal lengths", torch.full((30,), 8), lambda old, new: new.min() >= 4 and new.max() <= 8),
         ("one length", torch.tensor(8), lambda old, new: 1 <= new < 8),
+        ("lengths", torch.tensor([40, 19, 5, 2]), lambda old, new: (new.diff() < 0).all() and new[-1] == 2),
         ("offsets", torch.tensor([0, 5, 19, 40]), lambda old, new: (new.diff() > 0).all() and new[-1] == 40),
         ("a permutation", torch.randperm(30), lambda old, new: sorted(new) == list(range(30))),
     ],

@@ -44,10 +44,11 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
+INPUTS = "[torch.randn(16, 8)]"
 CPU = torch.device("cpu")
 
 
-def examined(body="return self.layer(x)", inputs="[torch.randn(16, 8)]"):
+def examined(body="return self.layer(x)", inputs=INPUTS):
     task = Task("made", "made", TaskKind.SOURCE, FILE.format(body=body, inputs=inputs), "made.py")
     reference = load(task)
     return shape_of(task, reference.model, checked_example(task, reference.draw), CPU, map(reference.draw, range(2)))
@@ -65,6 +66,8 @@ def examined(body="return self.layer(x)", inputs="[torch.randn(16, 8)]"):
         ("[torch.randn(0, 8)]", "hold only empty tensors, so every call has the same answer; draw"),
         ("[]", "hold no tensor"),
         ("[3, 2.0]", "hold no tensor"),
+        ("[__import__('numpy').ones((16, 8))]", "hold a value of type ndarray and no tensor; give tensors"),
+        ("torch.randn(16, 8)", "get_inputs() returns a bare tensor; return a list of arguments or a dict"),
         ("[torch.from_numpy(__import__('numpy').random.default_rng().random((16, 8)))]", "for the same random seed"),
         ("None", "get_inputs() raised TypeError"),
         ("exit(3)", "get_inputs() raised SystemExit"),
@@ -111,6 +114,27 @@ def test_a_reference_that_cannot_be_judged_is_the_tasks_fault(body, words):
     with pytest.raises(UserError) as caught:
         examined(body)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(("sleep", "calls"), [("3.0", 1), ("0.2 if self.calls > 1 else 0.9", 2)])
+def test_an_original_too_slow_for_a_verdict_within_the_limit_is_refused_at_once(sleep, calls, tmp_path):
+    """A call that takes longer than the limit ends it; otherwise the second counts, because the first may compile."""
+    body = f"self.calls += 1; open({str(tmp_path / 'calls')!r}, 'a').write('x'); __import__('time').sleep({sleep}); "
+    task = Task(
+        "made", "made", TaskKind.SOURCE, FILE.format(body=body + "return self.layer(x)", inputs=INPUTS), "made.py"
+    )
+    reference = load(task)
+    with pytest.raises(
+        UserError, match=r"takes [\d.]+ s and a first verdict .* has 2.0 s; give it more time"
+    ) as caught:
+        shape_of(task, reference.model, checked_example(task, reference.draw), CPU, limit_seconds=2.0)
+    assert "smaller inputs" in str(caught.value) and len((tmp_path / "calls").read_text()) == calls
+
+
+def test_arguments_of_the_constructor_are_a_list():
+    source = FILE.format(body="return x", inputs=INPUTS).replace("return []", "return {'width': 3}")
+    with pytest.raises(UserError, match=r"get_init_inputs\(\) returns a dict; return a list of the constructor's"):
+        load(Task("made", "made", TaskKind.SOURCE, source, "made.py"))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,10 @@
 """The parts of the judge that can be seen alone: error budget, layout, statistics, locks, devices."""
 
+import pickle
 import subprocess
 import sys
+from collections import UserDict, defaultdict, namedtuple
+from difflib import Match
 
 import pytest
 import torch
@@ -68,6 +71,32 @@ def test_a_layout_puts_inputs_back_together_in_place():
     assert torch.equal(views(region, layout)[0], value[0][0])
     assert args[2] == 7
     assert all(leaf.offset % 256 == 0 for leaf in layout.leaves)
+
+
+def test_containers_of_classes_that_can_be_imported_stay_what_they_are():
+    counts, unseen = defaultdict(int, x=torch.ones(2)), namedtuple("Unseen", "x")
+    value = (Match(torch.ones(3), [torch.zeros(1)], 5), counts, UserDict(a=torch.ones(2)), unseen(torch.ones(1)))
+    layout = layout_of((value, {}))
+    (match, counted, user, plain), _ = put_together(
+        pickle.loads(pickle.dumps(layout.structure)), views(torch.zeros(layout.nbytes, dtype=torch.uint8), layout)
+    )
+    assert type(match) is Match and match.a.shape == (3,) and match.size == 5
+    assert counted["x"].shape == (2,) and counted["none"] == 0
+    assert type(user) is UserDict and not user["a"].any()
+    assert type(plain) is tuple
+    assert type(counts["x"]) is torch.Tensor and counts["x"].all(), "the example itself stays as it is"
+
+
+@pytest.mark.parametrize("falls", [False, True])
+def test_offsets_and_lengths_in_order_stay_so_when_they_are_drawn_again(falls):
+    example = torch.tensor([10, 9, 9, 4, 0] if falls else [0, 4, 9, 9, 10])
+    drawn = [like(Inputs((example,), {})).args[0] for _ in range(20)]
+    for one in drawn:
+        assert torch.equal(one, one.sort(descending=falls).values)
+        assert torch.equal(one[[0, -1]], example[[0, -1]])
+    assert any(not torch.equal(one, example) for one in drawn)
+    ids = torch.arange(16)
+    assert not all(torch.equal(like(Inputs((ids,), {})).args[0], ids) for _ in range(5))
 
 
 def test_channels_last_inputs_keep_their_strides():

@@ -1,13 +1,20 @@
 """Tasks of other shapes: live modules, several outputs, integers, keyword inputs, converted weights."""
 
+from collections import defaultdict
+from difflib import Match
+
 import cloudpickle
 import pytest
 import torch
+from tests.judge.conftest import OPTIONS
 from torch import nn
 
-from pike.core.errors import UserError
+from pike import tasks
+from pike.core.errors import InfraError, UserError
 from pike.core.task import Task, TaskKind
-from pike.core.verdict.evaluation import Status, Weights
+from pike.core.verdict.evaluation import Effort, EvaluationRequest, Status, Weights
+from pike.judge.client import JudgeClient
+from pike.judge.sandbox import Claim, choose
 
 FROM_REFERENCE = """
 import torch
@@ -119,6 +126,43 @@ def test_integer_and_structured_outputs_are_exact(verdict):
     assert renamed.status is Status.BAD_CONTRACT
 
 
+FORCES = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(24, 24)
+
+    def forward(self, x):
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            energy = self.layer(x).square().sum(1)
+            forces = torch.autograd.grad(energy.sum(), x, create_graph=True)[0]
+        return {"energy": energy, "forces": forces}
+
+
+def get_inputs():
+    return [torch.randn(32, 24)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize("ending", ['{"energy": energy, "forces": forces}', "forces", "energy, forces, energy"])
+def test_outputs_that_depend_on_gradients_count_as_their_values(verdict, ending):
+    text = FORCES.replace('{"energy": energy, "forces": forces}', ending)
+    candidate = text.replace("class Model(", "class ModelNew(")
+    found = verdict(candidate, task=source_task(text), effort=Effort.FINAL)
+    assert found.status is Status.VALID, found.reason
+    wrong = candidate.replace("return ", "forces = 1.01 * forces; return ")
+    assert verdict(wrong, task=source_task(text)).status is Status.WRONG_OUTPUT
+
+
 class Scaler(nn.Module):
     def __init__(self):
         super().__init__()
@@ -160,6 +204,54 @@ def test_a_live_module_with_keyword_inputs(verdict, tmp_path):
     missing = verdict("class ModelNew: pass", task=task)
     assert missing.status is Status.LOAD_ERROR
     assert "from_reference" in missing.reason
+
+
+UNPACKS = """
+def forward(self, pair, counts):
+    return pair.a @ pair.b * (1 + counts["missing"]) + counts["x"]
+"""
+
+
+def test_a_live_module_gets_named_tuples_and_mappings_as_they_are(verdict, tmp_path):
+    scope = {"torch": torch, "__name__": "__main__"}
+    exec(f"class Net(torch.nn.Module):{UNPACKS.replace(chr(10), chr(10) + '    ')}", scope)
+    args = (Match(torch.randn(32, 16), torch.randn(16, 8), 1), defaultdict(int, x=torch.randn(32, 8)))
+    task = tasks.from_module(scope["Net"](), args, {}, folder=tmp_path)
+    wrapped = WRAPPED.replace("x, *, scale", "pair, counts").replace("x, scale=scale", "pair, counts")
+    found = verdict(wrapped, task=task)
+    assert found.status is Status.VALID, found.reason
+
+
+def test_an_original_that_crashes_is_named_as_the_likely_cause():
+    task = source_task(
+        INTEGERS.replace("values, indices", "__import__('os').kill(__import__('os').getpid(), 11); values, indices")
+    )
+    client = JudgeClient()
+    with pytest.raises(InfraError, match="ended with code -11; the original likely crashed it: call it on its inputs"):
+        client.preflight(EvaluationRequest(task, "", OPTIONS))
+
+
+def test_a_drawn_input_that_fails_is_not_blamed_on_the_model(judge, tmp_path):
+    packed = nn.utils.rnn.pack_padded_sequence(torch.randn(4, 9, 3), torch.tensor([9, 7, 4, 2]), batch_first=True)
+    task = tasks.from_module(nn.LSTM(3, 3, batch_first=True), (packed,), {}, folder=tmp_path)
+    with pytest.raises(UserError, match="an input that PIKE drew or rebuilt failed: give a function as example_inputs"):
+        judge.preflight(EvaluationRequest(task, "", OPTIONS))
+
+
+@pytest.mark.skipif(Claim.FILES not in choose("auto", False).claims, reason="candidates see every file here")
+def test_a_live_module_whose_imports_candidates_cannot_follow_is_refused_at_the_preflight(tmp_path, monkeypatch):
+    (tmp_path / "secret_helper.py").write_text("WIDTH = 40\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    scope = {"torch": torch, "__name__": "__main__"}
+    hidden = "__import__('secret_' + 'helper').WIDTH"
+    exec(f"class Net(torch.nn.Module):\n    def forward(self, x):\n        return x + {hidden}", scope)
+    task = tasks.from_module(scope["Net"](), (torch.randn(9),), {}, folder=tmp_path)
+    client = JudgeClient()
+    try:
+        with pytest.raises(UserError, match="imports the module 'secret_helper' in a way that candidates cannot"):
+            client.preflight(EvaluationRequest(task, "", OPTIONS))
+    finally:
+        client.close()
 
 
 @pytest.mark.parametrize(

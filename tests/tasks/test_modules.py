@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import pathlib
 import subprocess
 import sys
+import threading
 
 import pytest
 import torch
 
 from pike import tasks
 from pike.core.errors import UserError
+from pike.judge.reference.reference import load
 
 LOAD = """
 import pickle, sys, torch
@@ -60,6 +63,46 @@ def test_a_class_whose_file_cannot_be_imported_by_name_is_saved_whole(tmp_path):
     assert loaded_elsewhere(task) == 42
 
 
+def written(folder, **files: str):
+    folder.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text)
+    return folder
+
+
+HELPED = """
+import torch
+from {helper} import WIDTH
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x + WIDTH
+"""
+
+
+def test_helpers_in_other_folders_are_found_in_the_other_process(tmp_path, monkeypatch):
+    """A class in one folder imports a number from another, which imports from a third."""
+    nets = written(tmp_path / "nets", nets_apart=HELPED.format(helper="one_helper"))
+    ones = written(tmp_path / "ones", one_helper="from other_helper import TWENTY\nWIDTH = 2 * TWENTY\n")
+    others = written(tmp_path / "others", other_helper="TWENTY = 20\n", not_needed="")
+    written(tmp_path / "unused", unused="")
+    for place in (nets, ones, others, tmp_path / "unused"):
+        monkeypatch.syspath_prepend(place)
+    task = tasks.from_module(importlib.import_module("nets_apart").Net(), (torch.ones(1),), {}, folder=tmp_path)
+    assert loaded_elsewhere(task) == 41
+    assert task.import_paths == tuple(map(str, (nets, ones, others)))
+    digests = {pathlib.Path(file.path).name for file in task.files if file.digest}
+    assert digests == {pathlib.Path(task.payload_path).name, "nets_apart.py", "one_helper.py", "other_helper.py"}
+
+
+@pytest.mark.parametrize("how", ["return used", "import main_helper; used = main_helper.used; return used"])
+def test_helpers_of_a_class_in_a_script_are_found_in_the_other_process(tmp_path, monkeypatch, how):
+    monkeypatch.syspath_prepend(written(tmp_path / "helpers", main_helper="def used(x):\n    return x + 41\n"))
+    scope = {"torch": torch, "__name__": "__main__", "used": importlib.import_module("main_helper").used}
+    exec(f"class Net(torch.nn.Module):\n    def forward(self, x):\n        {how}(x)", scope)
+    task = tasks.from_module(scope["Net"](), (torch.ones(1),), {}, folder=tmp_path)
+    assert loaded_elsewhere(task) == 42
+
+
 def test_inputs_can_be_drawn_in_the_other_process(tmp_path):
     task = tasks.from_module(
         torch.nn.Identity(), (torch.zeros(1),), {}, folder=tmp_path, make_inputs=lambda: ((torch.randn(5),), {})
@@ -90,6 +133,27 @@ def test_a_compiled_script_is_refused_in_one_sentence_with_the_cure(tmp_path):
     with pytest.raises(UserError, match=r"give the module that torch.jit.script") as caught:
         tasks.from_module(torch.jit.script(torch.nn.Linear(4, 4)), (torch.ones(1, 4),), {}, folder=tmp_path)
     assert "\n" not in str(caught.value)
+
+
+def test_what_a_copy_cannot_hold_is_named_with_its_own_cure(tmp_path):
+    module = Local()
+    module.lock = threading.Lock()
+    with pytest.raises(UserError, match=r"cannot pickle '_thread.lock' object.*; give the class .* a __getstate__"):
+        tasks.from_module(module, (torch.zeros(4),), {}, folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("example", "words"),
+    [
+        (torch.eye(4).to_sparse(), "an input is a tensor of layout torch.sparse_coo; give dense tensors"),
+        (torch.nested.nested_tensor([torch.ones(1, 4), torch.ones(2, 4)]), "an input is a nested tensor; give dense"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_an_example_that_is_not_dense_is_refused_in_one_sentence(tmp_path, example, words):
+    task = tasks.from_module(Local(), (example,), {}, folder=tmp_path)
+    with pytest.raises(UserError, match=words):
+        load(task)
 
 
 def test_what_cannot_be_pickled_is_a_user_error(tmp_path):

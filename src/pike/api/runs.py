@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING
 
 from pike.api.options import ConfigSource, ModelNames, compose_config, given
 from pike.api.outputs import load, report
-from pike.api.targets import ExampleInputs, Target, new_folder, task_for_now, task_of, tasks_at, words_for
+from pike.api.targets import (
+    ExampleInputs,
+    Target,
+    kept_if_begun,
+    new_folder,
+    task_for_now,
+    task_of,
+    tasks_at,
+    words_for,
+)
 from pike.api.waiting import run_to_end, watched
 from pike.core import figures
 from pike.core.errors import UserError
@@ -173,7 +182,7 @@ def optimize(
     task = task_of(target, example_inputs, folder.resolve())
     if live is not None and not terms.engine.devices:
         terms = replace(terms, evaluate=replace(terms.evaluate, device=_device_for(live, terms.evaluate.device)))
-    with watched(observer, progress, folder, track) as seen:
+    with kept_if_begun(task, folder), watched(observer, progress, folder, track) as seen:
         result = run_to_end(start(task, terms, folder.resolve(), Wiring(observer=seen)))
         buckets = run_to_end(judge_buckets(result, terms, others, Wiring(observer=seen)))
     report(folder)

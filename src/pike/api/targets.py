@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeAlias, Union, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, cast
 
 from pike import tasks
 from pike.core.errors import UserError
@@ -31,6 +31,8 @@ Inputs: TypeAlias = Union["torch.Tensor", Sequence[Any], Mapping[str, Any]]
 ExampleInputs: TypeAlias = Inputs | Callable[[], Inputs]
 """The inputs of one call, or a function without arguments that draws some."""
 
+_Drawn = TypeVar("_Drawn")
+
 RUNS = Path("runs")
 """The default parent of new runs."""
 
@@ -49,7 +51,7 @@ def task_of(target: Target, example_inputs: ExampleInputs | None, folder: Path) 
         folder: where a live module is kept; created only for one.
 
     Raises:
-        UserError: nothing has that name, or a live module comes without inputs.
+        UserError: nothing has that name, a live module comes without inputs, or drawing them fails.
     """
     if isinstance(target, Task):
         return target
@@ -74,8 +76,15 @@ def task_of(target: Target, example_inputs: ExampleInputs | None, folder: Path) 
         drawn = call_of(draw())
         return drawn.args, drawn.kwargs
 
-    args, kwargs = make_inputs()
+    args, kwargs = _trying(make_inputs)
     return tasks.from_module(target, args, kwargs, folder=folder, make_inputs=make_inputs)
+
+
+def _trying(draw: Callable[[], _Drawn]) -> _Drawn:
+    try:
+        return draw()
+    except (Exception, SystemExit) as error:  # the user's own code may raise anything
+        raise UserError(f"The function given as example_inputs raised {type(error).__name__}: {error}") from error
 
 
 def _trusted(module: nn.Module) -> nn.Module:
@@ -107,7 +116,7 @@ def tasks_at(
     if isinstance(target, str | Path | Task) or example_inputs is None:
         raise UserError("dynamic_batch needs a live torch.nn.Module: load the model and give it with example_inputs")
     draw = example_inputs if callable(example_inputs) and not isinstance(example_inputs, Mapping) else None
-    fixed = call_of(draw() if draw else cast(Inputs, example_inputs))
+    fixed = call_of(_trying(draw) if draw else cast(Inputs, example_inputs))
     if not fixed.batch:
         raise UserError("The example inputs have no batch: give a tensor whose first axis it is, or no dynamic_batch")
 
@@ -130,6 +139,20 @@ def task_for_now(target: Target, example_inputs: ExampleInputs | None) -> Iterat
     """
     with TemporaryDirectory(prefix="pike-") as folder:
         yield task_of(target, example_inputs, Path(folder))
+
+
+@contextmanager
+def kept_if_begun(task: Task, folder: Path) -> Iterator[None]:
+    """A context that begins a run in `folder`; if it fails to, what `task_of` wrote there goes."""
+    try:
+        yield
+    except BaseException:
+        written = Path(task.payload_path or "/")
+        if written.parent == folder.resolve() and not (folder / "journal.sqlite").exists():
+            written.unlink(missing_ok=True)
+            with suppress(OSError):  # it holds something else
+                folder.rmdir()
+        raise
 
 
 def words_for(target: Target) -> str:

@@ -97,7 +97,7 @@ class StatusLine:
             self._show("")
 
     def _show(self, end: str) -> None:
-        state = status(self._latest) if self._latest else ""
+        state = status(self._latest) if self._latest else "" if end else "the original is examined"
         if not state or (state == self._shown and not self._in_place):
             return
         self._shown = state

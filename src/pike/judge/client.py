@@ -21,6 +21,7 @@ from pike.core.task import Task
 from pike.core.verdict.evaluation import EvaluateOptions, Evaluation, EvaluationRequest, OnStage, Requests
 from pike.core.verdict.lint import LintReport
 
+_CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 
 
@@ -145,6 +146,8 @@ class JudgeClient:
             process.stdout.close()
             self._process = None
             why = "; the machine may have run out of memory" if code == -signal.SIGKILL else ""
+            if -code in _CRASHES:
+                why = "; the original likely crashed it: call it on its inputs in a process of its own"
             raise InfraError(f"the judge process ended with code {code}{why}; its last words are on stderr")
 
     def _running(self) -> subprocess.Popen[str]:

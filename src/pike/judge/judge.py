@@ -4,16 +4,18 @@ Knows what is kept between candidates and when one is tried again. Its process n
 Does not know the stages of an evaluation (`candidate_evaluation`).
 """
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 
 from pike.core.device import DeviceFacts
 from pike.core.errors import InfraError, UserError
-from pike.core.task import Task
+from pike.core.task import Task, TaskKind
 from pike.core.verdict.evaluation import (
     DEVICE_MEMORY,
     FIRST_CALL,
@@ -40,7 +42,8 @@ from pike.judge.reference.task_files import TaskFiles
 from pike.judge.refusal import Refused
 from pike.judge.roofline.ceilings import MeasuredCeilings
 from pike.judge.roofline.roofline import Roofline
-from pike.judge.sandbox import choose
+from pike.judge.sandbox import Claim, SandboxSpec, choose
+from pike.judge.sandbox.filesystem import visible_paths
 from pike.judge.timing.device_lock import DeviceLock, Pause
 
 _KEPT_OUTPUTS, _MOST_KEPT_BYTES = 40, 12 << 30
@@ -116,9 +119,11 @@ class Judge:
             UserError: the task or an option cannot be used.
             InfraError: there is too little memory beside other judges, or the device failed.
         """
+        known = {*sys.modules}
         with self._tools(request) as tools:
             try:
                 prepared = self._prepared_for(request, tools)
+                _require_importable(request.task, {*sys.modules} - known, tools)
                 with tools.lock.shared():
                     return prepared.call_ms()
             except (CudaDriverError, OSError, torch.OutOfMemoryError, Refused) as error:
@@ -282,6 +287,20 @@ class Judge:
         return self._prepared
 
 
+def _require_importable(task: Task, imported: set[str], tools: JudgeTools) -> None:
+    """Refuse a live module of which the original imported a file that no candidate can see."""
+    if task.kind is not TaskKind.MODULE or Claim.FILES not in tools.level.claims:
+        return
+    shown = [mount.path for mount in visible_paths(SandboxSpec("", (), False, task.import_paths))]
+    for name in sorted(name for name in imported if name.partition(".")[0] != "pike"):
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file and not any(Path(file).resolve().is_relative_to(path) for path in shown):
+            raise UserError(
+                f"Task '{task.id}': its model imports the module '{name}' in a way that candidates cannot follow; "
+                f"write import {name} at the top of the model's file"
+            )
+
+
 @contextmanager
 def _refusing(*evaluations: CandidateEvaluation) -> Iterator[None]:
     """A context in which what is raised ends these evaluations."""
@@ -306,7 +325,7 @@ def _may_have_stumbled(request: EvaluationRequest, found: Evaluation) -> bool:
 
 
 def _prepared(request: EvaluationRequest, device: torch.device, lock: DeviceLock) -> PreparedTask:
-    made = PreparedTask(request.task, device, request.options, lock, request.alone)
+    made = PreparedTask(request.task, device, request.options, lock, request.alone, request.limit_seconds)
     try:
         look_for_trivial(made, request.options.lint)
     except BaseException:

@@ -53,11 +53,18 @@ class PreparedTask(InProcess):
     """
 
     def __init__(
-        self, task: Task, device: torch.device, options: EvaluateOptions, lock: DeviceLock, alone: bool = False
+        self,
+        task: Task,
+        device: torch.device,
+        options: EvaluateOptions,
+        lock: DeviceLock,
+        alone: bool = False,
+        limit_seconds: float = 0.0,
     ) -> None:
         """Prepare the task while the caller holds the lock, which is yielded meanwhile.
 
-        `alone` says whether all of the device's memory is there for this task.
+        `alone` says whether all of the device's memory is there for this task, and `limit_seconds`
+        when the first verdict is too late (0 for never).
 
         Raises:
             UserError: the task cannot be judged, or the device is too small for it.
@@ -73,7 +80,7 @@ class PreparedTask(InProcess):
         self.folder = Path(tempfile.mkdtemp(prefix=folder_prefix()))
         self.reference_process = ReferenceProcess(task, device, self._yield_device)  # starts up meanwhile
         try:
-            super().__init__(task, device, options.precision, alone)
+            super().__init__(task, device, options.precision, alone, limit_seconds)
             self.shape = _with_slots(self.shape)
             name = "" if task.kind is TaskKind.MODULE else "Model"
             self._seal = seal(self.folder)

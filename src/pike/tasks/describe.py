@@ -37,6 +37,8 @@ def value_text(value: Any) -> str:
     """One argument in words, for example `float32[2, 3, 224, 224]`."""
     import torch
 
+    if isinstance(value, torch.Tensor) and value.is_nested:
+        return "nested tensor"
     if isinstance(value, torch.Tensor):
         return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
     if isinstance(value, tuple | list):

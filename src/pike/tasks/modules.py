@@ -10,6 +10,7 @@ import contextlib
 import copy
 import hashlib
 import io
+import pickletools
 import re
 import sys
 import sysconfig
@@ -66,9 +67,9 @@ def from_module(
         "kwargs": {key: _on_cpu(value) for key, value in kwargs.items()},
         "make_inputs": make_inputs,
     }
-    path = _write(_pickled(payload, kind.__name__), folder, kind.__name__)
-    roots = _import_paths(module)
-    own = [Path(file) for home in _homes(module) if (file := getattr(home, "__file__", None)) and _root(home)]
+    data = _pickled(payload, kind.__name__)
+    path = _write(data, folder, kind.__name__)
+    own, roots = _imports(data)
     return Task(
         id or _slug(name or kind.__name__),
         name or kind.__name__,
@@ -88,10 +89,10 @@ def _copied(module: torch.nn.Module) -> torch.nn.Module:
         copied._apply(lambda tensor: tensor if tensor.is_meta else tensor.cpu())  # type: ignore[no-untyped-call]
         return copied
     except Exception as error:  # copying runs the code of the user's objects
-        raise UserError(
-            f"The module {type(module).__name__} cannot be copied ({type(error).__name__}: {error}); "
-            "make its tensors parameters or buffers, or detach() them"
-        ) from error
+        leaves_out = "give the class that holds it a __getstate__ that leaves it out, or make it in forward()"
+        cure = "make its tensors parameters or buffers, or detach() them" if "Tensor" in str(error) else leaves_out
+        words = f"{type(error).__name__}: {error}"
+        raise UserError(f"The module {type(module).__name__} cannot be copied ({words}); {cure}") from error
 
 
 def copied_module(module: torch.nn.Module) -> torch.nn.Module:
@@ -177,10 +178,20 @@ def _by_value(module: torch.nn.Module) -> Iterator[None]:
             cloudpickle.unregister_pickle_by_value(home)
 
 
-def _import_paths(module: torch.nn.Module) -> tuple[str, ...]:
-    """Directories that hold the modules of the tree's own classes, installed packages left out."""
-    roots = (_root(home) for home in _homes(module))
-    return tuple(dict.fromkeys(root for root in roots if root))
+def _imports(data: bytes) -> tuple[list[Path], tuple[str, ...]]:
+    """The user's own files that a pickle names, and the directories from which they and theirs are imported.
+
+    Every string in the pickle counts: functions that are saved whole also name what they import later.
+    """
+    words = dict.fromkeys(word for _, word, _ in pickletools.genops(data) if isinstance(word, str))
+    homes = [home for word in words if (home := sys.modules.get(word)) and not _installed(home)]
+    found = {Path(home.__file__): root for home in homes if home.__file__ and (root := _root(home))}
+    searched = (Path(place).resolve() for place in sys.path)
+    folders = {*found.values(), *(str(place) for place in searched if place.is_dir() and not _is_installed(place))}
+    used = (Path(file.path) for file in task_files(found, folders) if file.digest)
+    around = ([folder for folder in folders if path.is_relative_to(folder)] for path in used)
+    roots = (*found.values(), *sorted(max(places, key=len) for places in around if places))
+    return list(found), tuple(dict.fromkeys(roots))
 
 
 def _homes(module: torch.nn.Module) -> list[ModuleType]:
@@ -191,15 +202,17 @@ def _homes(module: torch.nn.Module) -> list[ModuleType]:
 
 
 def _installed(home: ModuleType) -> bool:
+    file = getattr(home, "__file__", None)
+    return home.__name__ != "__main__" if file is None else _is_installed(Path(file).resolve())
+
+
+def _is_installed(path: Path) -> bool:
+    """Whether a file or folder belongs to Python, to an installed package, or to PIKE."""
     import torch
 
-    file = getattr(home, "__file__", None)
-    if file is None:
-        return home.__name__ != "__main__"
     places = {sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
-    torch_home = Path(torch.__file__).resolve().parent.parent
-    parents = Path(file).resolve().parents
-    return torch_home in parents or any(Path(place).resolve() in parents for place in places)
+    homes = (Path(torch.__file__).parents[1], Path(__file__).parents[2], *map(Path, places))
+    return path.parent.name.endswith("-packages") or any(path.is_relative_to(place.resolve()) for place in homes)
 
 
 def _root(home: ModuleType) -> str | None:

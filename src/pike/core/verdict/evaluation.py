@@ -162,6 +162,8 @@ class EvaluationRequest:
             decides what the next one runs.
         alone: all other workers of the device released its memory and wait, so that what does not
             fit now never will.
+        limit_seconds: the run's limit of time, 0 for none; a preflight refuses a task of which no
+            verdict can come within it.
     """
 
     task: Task
@@ -172,6 +174,7 @@ class EvaluationRequest:
     profile: bool = False
     caches: str = ""
     alone: bool = False
+    limit_seconds: float = 0.0
 
 
 Requests = Sequence[EvaluationRequest]

@@ -237,9 +237,10 @@ def _notes(state: RunState) -> tuple[str, ...]:
         notes.append(f"The price of {spend.unpriced} calls is unknown; they are missing from the money spent")
     if state.finished and state.finished.best is None:
         whys = [f"{id_}: {final.status.value}: {final.reason}" for id_, final in state.finals.items()]
-        notes.append(
-            f"No finalist passed the final measurement: {'; '.join(whys)}" if whys else "No candidate was valid"
-        )
+        none = "No candidate was valid" if state.solutions else "No candidate was tried"
+        if not state.solutions and state.closing == "hours":
+            none += ", because the time was over before: give the run more time (--max-minutes)"
+        notes.append(f"No finalist passed the final measurement: {'; '.join(whys)}" if whys else none)
     return tuple(notes)
 
 

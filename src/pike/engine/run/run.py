@@ -26,6 +26,7 @@ from pike.engine.state.journal_writer import JournalWriter
 from pike.engine.state.models import make_strategy
 from pike.engine.state.resume import read_state
 from pike.engine.state.run_state import RunState
+from pike.engine.state.timetable import limit_seconds
 
 PROFILED_SECONDS = 2.0
 """How long the original is timed before it is profiled: its time is known from the preflight."""
@@ -51,7 +52,9 @@ async def start(task: Task, config: RunConfig, folder: Path, wiring: Wiring | No
         if parts.agents and parts.agents.recording and config.llm.replay_verdicts:
             parts.agents.recording.require_same(task.id, config)
         baseline_sources(config, task, parts.device)
-        original_ms = await parts.executor.preflight(EvaluationRequest(task, "", config.evaluate))
+        limit = limit_seconds(config.engine) or 0.0
+        request = EvaluationRequest(task, "", config.evaluate, limit_seconds=limit)
+        original_ms = await parts.executor.preflight(request)
         original_profile = await _original_profile(task, config, parts) if original_ms is not None else None
         with store.Journal.create(folder) as journal:
             writer = JournalWriter(journal, RunState(), wiring.observer)

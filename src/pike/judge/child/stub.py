@@ -26,7 +26,7 @@ from pike.judge.child.delivery import COMMITTING, Delivery, EncryptedMemory, Hos
 from pike.judge.child.donor import unpacked
 from pike.judge.child.guard import confines
 from pike.judge.child.memory import regions
-from pike.judge.child.memory.layout import Layout, check_output, put_together, to_deliver, views
+from pike.judge.child.memory.layout import Layout, check_output, flatten_output, put_together, to_deliver, views
 from pike.judge.child.orders import (
     FROM_REFERENCE,
     OVERWRITTEN,
@@ -158,7 +158,9 @@ class Stub:
         """
         if self.resting is None:
             with torch.no_grad():
-                self.resting = copy.deepcopy(self._model_on(self.slots[0]))
+                answer = self._model_on(self.slots[0])
+                given = [leaf for leaf, _ in flatten_output(answer)]  # with a history they cannot be copied
+                self.resting = copy.deepcopy(answer, {id(leaf): leaf.detach().clone() for leaf in given})
         return self._call(count, lambda _: self.resting, lambda _: self.resting)
 
     def run_twice(self) -> bool:

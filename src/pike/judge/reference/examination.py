@@ -8,6 +8,7 @@ answers in which nothing can be compared. Does not know candidates.
 import pickle
 import random
 import secrets
+import time
 from collections.abc import Callable, Iterable
 from textwrap import shorten
 from typing import Any
@@ -15,15 +16,16 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
+from pike.core import figures
 from pike.core.errors import UserError
-from pike.core.task import Task
+from pike.core.task import Task, TaskKind
 from pike.judge.child.memory.layout import (
     ContractBroken,
     Layout,
     flatten_output,
     layout_of,
-    not_dense,
     output_layout_of,
     signature,
     take_apart,
@@ -31,9 +33,16 @@ from pike.judge.child.memory.layout import (
 from pike.judge.child.orders import Shape
 from pike.judge.correctness.compare import repeats
 from pike.judge.reference.forward import Returned, run
-from pike.judge.reference.reference import Inputs
+from pike.judge.reference.reference import Inputs, require_dense
 from pike.judge.refusal import lacks_host_memory
 
+_FIRST_VERDICT_CALLS = 30
+"""About how often the original is called until a first verdict, at the least: 37 times at a second a call."""
+_REPAIR = "call it on its inputs in eval mode and repair what it raises"
+_YOURS = (
+    "; if it runs on yours, an input that PIKE drew or rebuilt failed: give a function as example_inputs that draws "
+    "right ones, in tuples and dicts"
+)
 _SMALLER = "take a smaller model or batch, or a device with more memory"
 
 
@@ -46,13 +55,19 @@ def checked_example(task: Task, draw: Callable[[int], Inputs]) -> Inputs:
     seed = secrets.randbits(63)
     first, again, other = draw(seed), draw(seed), draw(secrets.randbits(63))
     tensors, structure = take_apart((first.args, first.kwargs))
+    plain = int | float | complex | str | None
+    unlike = [type(one).__name__ for one in tree_leaves(structure) if not isinstance(one, plain)]
+    if unlike and not tensors:
+        raise UserError(
+            f"Task '{task.id}': its inputs hold a value of type {unlike[0]} and no tensor; give tensors, alone or in "
+            "tuples, lists and dicts, and make anything else of them in forward()"
+        )
     if not any(tensor.numel() for tensor in tensors):
         raise UserError(
             f"Task '{task.id}': its inputs hold {'only empty tensors' if tensors else 'no tensor'}, so every call "
             "has the same answer; draw an input tensor with at least one row"
         )
-    if odd := next(filter(None, map(not_dense, tensors)), ""):
-        raise UserError(f"Task '{task.id}': an input is {odd}; give dense tensors and build it in forward()")
+    require_dense(task, first)
     try:
         pickle.dumps(structure)
     except Exception as error:  # an object of the user's may raise anything
@@ -100,19 +115,26 @@ def shape_of(
     device: torch.device,
     others: Iterable[Inputs] = (),
     known: Layout | None = None,
+    limit_seconds: float = 0.0,
 ) -> Shape:
     """The layout of the task's calls, from two calls on `example` and one on each of the `others`.
 
-    `known` is an earlier layout of the outputs, of which nothing is forgotten.
+    `known` is an earlier layout of the outputs, of which nothing is forgotten. `limit_seconds` is 0
+    where a call may take any time.
 
     Raises:
-        UserError: the reference does not run, or two calls on the same inputs differ.
+        UserError: the reference does not run or takes too long, or two calls on the same inputs differ.
         torch.OutOfMemoryError: the device is too small, or too full.
     """
     changed: dict[int, torch.Tensor] = {}
     try:
         before = _generators(device)
-        one, two = run(model, example, device), run(model, example, device)
+        began = time.monotonic()
+        one = run(model, example, device)
+        _require_time(task, time.monotonic() - began, 1, limit_seconds)  # it may compile, so a second one counts
+        began = time.monotonic()
+        two = run(model, example, device)
+        _require_time(task, time.monotonic() - began, _FIRST_VERDICT_CALLS, limit_seconds)
         drew = _generators(device) != before
         given, _ = take_apart((example.args, example.kwargs))
         changed = {
@@ -131,7 +153,8 @@ def shape_of(
         raise UserError(f"The reference model of '{task.id}' cannot be judged: {error}") from error
     except Exception as error:  # the reference is the user's own code and may raise anything
         words = f"{type(error).__name__}: {error}".partition("\n")[0]
-        cure = _SMALLER if lacks_host_memory(error) else "call it on its inputs in eval mode and repair what it raises"
+        yours = _YOURS if task.kind is TaskKind.MODULE else ""
+        cure = _SMALLER if lacks_host_memory(error) else _REPAIR + yours
         raise UserError(f"The reference model of '{task.id}' does not run ({words}); {cure}") from error
     if drew or not same:
         what = "draws random numbers in forward()" if drew else "gives two answers for the same inputs"
@@ -142,6 +165,16 @@ def shape_of(
     ours = {tensor.untyped_storage().data_ptr() for tensor in one.inputs}
     may_alias = any(leaf.untyped_storage().data_ptr() in ours for leaf, _ in flatten_output(one.value))
     return Shape(layout_of((example.args, example.kwargs)), outputs, may_alias, 1)
+
+
+def _require_time(task: Task, seconds: float, calls: int, limit_seconds: float) -> None:
+    """Refuse a reference of which so many calls take longer than the run may."""
+    if limit_seconds and calls * seconds > limit_seconds:
+        raise UserError(
+            f"Task '{task.id}': a call of its original takes {figures.duration(seconds)} and a first verdict about "
+            f"{_FIRST_VERDICT_CALLS} of them, but the run has {figures.duration(limit_seconds)}; give it more time "
+            "(--max-minutes) or smaller inputs"
+        )
 
 
 def _require_numbers(task: Task, value: Any, leaves: list[torch.Tensor]) -> None:

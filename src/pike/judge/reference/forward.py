@@ -24,8 +24,8 @@ class Returned:
     inputs: list[torch.Tensor]
 
     def leaves(self, changed: tuple[int, ...]) -> list[torch.Tensor]:
-        """The outputs, and after them the inputs with these indices."""
-        return [*(leaf for leaf, _ in flatten_output(self.value)), *(self.inputs[index] for index in changed)]
+        """The values of the outputs, and after them the inputs with these indices."""
+        return [*(leaf.detach() for leaf, _ in flatten_output(self.value)), *(self.inputs[index] for index in changed)]
 
 
 @dataclass(frozen=True, slots=True)

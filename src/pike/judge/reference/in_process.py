@@ -33,7 +33,9 @@ class InProcess:
         trial: how a call is made here.
     """
 
-    def __init__(self, task: Task, device: torch.device, precision: Precision, alone: bool = True) -> None:
+    def __init__(
+        self, task: Task, device: torch.device, precision: Precision, alone: bool = True, limit_seconds: float = 0.0
+    ) -> None:
         """Construct the reference and its copies at other precisions.
 
         Raises:
@@ -46,7 +48,7 @@ class InProcess:
         self._loaded()
         example = checked_example(task, self._reference.draw)
         others = (self._reference.draw(secrets.randbits(63)) for _ in range(_DRAWS - 1))
-        self.shape = shape_of(task, self.model.to(device), example, device, others)
+        self.shape = shape_of(task, self.model.to(device), example, device, others, limit_seconds=limit_seconds)
         self.trial = Trial(device, example, self.shape.outputs.changed)
         self.answers = Answers(self.model, precision, self.trial, alone)
         self._flips = FlipRate()

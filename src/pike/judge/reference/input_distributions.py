@@ -11,6 +11,7 @@ import torch
 
 from pike.judge.child.memory.layout import Layout, put_together, replaced, take_apart
 from pike.judge.reference.reference import Inputs
+from pike.judge.reference.whole_numbers import other_whole
 
 _OFFSET = 8.0
 """In standard deviations of the usual input; a variance taken as a difference of means cancels."""
@@ -26,7 +27,6 @@ _MIXTURE = torch.tensor([[1e-3, 0.0], [16.0, 0.0], [0.0, 0.0], [1.0, _OFFSET], [
 _CHANGED = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 """Narrower types have no arithmetic of their own."""
 _WHOLE = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
-_MOST_RANGE = 1 << 24
 
 Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 
@@ -80,30 +80,6 @@ def _mixed(tensor: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
     inside = (torch.arange(length, device=tensor.device) - start) % length <= width
     factor, offset = _MIXTURE.to(tensor)[kind].unbind(-1)
     return torch.where(inside, tensor * factor + offset, tensor)
-
-
-def _whole(tensor: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
-    """Other integers of the same range: indices stay valid, offsets rising, and the first as it was."""
-    old = tensor.long()
-    low, high = int(old.amin()), int(old.amax())
-    fixed = low == high
-    if fixed:  # lengths become shorter, masks of ones get zeros
-        low = high // 2
-    if high <= low or high - low > _MOST_RANGE:
-        return tensor
-    if tensor.dim() == 0:
-        return torch.full_like(tensor, low)
-    rising = not fixed and bool((old.diff(dim=-1) >= 0).all())
-    if not fixed and tensor.dim() == 1 and len(set(old.tolist())) == len(old):
-        between = torch.randperm(high - low - 1, generator=chance)[: len(old) - 2].sort().values + low + 1
-        new = torch.cat([old[:1].cpu(), between, old[-1:].cpu()]) if rising else old.cpu()
-        return (new if rising else new[torch.randperm(len(new), generator=chance)]).to(tensor)
-    new = torch.randint(low, high + 1, old.shape, generator=chance).to(old.device)
-    if rising:
-        new = new.sort(dim=-1).values
-        new[..., -1] = old[..., -1]
-    new[..., 0] = old[..., 0]
-    return new.to(tensor.dtype)
 
 
 def other_numbers(inputs: Inputs) -> Inputs | None:
@@ -184,7 +160,7 @@ DISTRIBUTIONS = (
     InputDistribution("a few extremes", _each(_extremes), _SLACK),
     InputDistribution("an unusual tail", _each(_tail), _SLACK),
     InputDistribution("mixed rows", _each(_mixed), _SLACK),
-    InputDistribution("other masks, ids and lengths", _each(_whole, _WHOLE), _SLACK, _WHOLE),
+    InputDistribution("other masks, ids and lengths", _each(other_whole, _WHOLE), _SLACK, _WHOLE),
 )
 
 

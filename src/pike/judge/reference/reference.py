@@ -19,14 +19,21 @@ from torch.nn.parameter import is_lazy
 
 from pike.core.errors import UserError
 from pike.core.task import LeastWork, Task, TaskKind
-from pike.judge.child.memory.layout import put_together, take_apart
+from pike.judge.child.memory.layout import not_dense, put_together, take_apart
 from pike.judge.child.skip_init import SkipInit
+from pike.judge.reference.whole_numbers import is_falling, is_rising, other_whole
 from pike.judge.refusal import lacks_device_memory
 
 WEIGHTS_SEED = 42
 """Seeds torch before a SOURCE task's `Model` is constructed, as KernelBench does."""
+_IDS = (torch.int32, torch.int64)
+"""What offsets and lengths are."""
 _CPU = torch.device("cpu")
 _Made = TypeVar("_Made")
+
+
+class _Unlisted(Exception):
+    """A function of the task returns no list of arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +104,7 @@ def _from_source(task: Task, device: torch.device) -> Reference:
     for name in ("Model", "get_inputs", "get_init_inputs"):
         if not hasattr(module, name):
             raise UserError(f"Task '{task.id}' does not define {name}; a KernelBench-format file needs it")
-    init_inputs: tuple[Any, ...] = _trying(task, "get_init_inputs()", lambda: tuple(module.get_init_inputs()))
+    init_inputs: tuple[Any, ...] = _trying(task, "get_init_inputs()", lambda: _as_init(module.get_init_inputs()))
     has_weights_later = hasattr(module, "initialise")
 
     def construct() -> nn.Module:
@@ -138,7 +145,15 @@ def _declared(task: Task, module: ModuleType) -> LeastWork:
     return LeastWork(*found.values())
 
 
+def _as_init(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, Mapping | torch.Tensor):
+        raise _Unlisted(f"returns a {type(value).__name__}; return a list of the constructor's arguments")
+    return tuple(value)
+
+
 def _as_inputs(value: Any) -> Inputs:
+    if isinstance(value, torch.Tensor):
+        raise _Unlisted("returns a bare tensor; return a list of arguments or a dict of keyword arguments")
     return Inputs((), dict(value)) if isinstance(value, Mapping) else Inputs(tuple(value), {})
 
 
@@ -155,22 +170,29 @@ def _from_payload(task: Task, device: torch.device) -> Reference:
         raise UserError(f"Task '{task.id}': its saved module {task.payload_path} cannot be loaded: {error}") from error
     make_inputs = payload["make_inputs"]
     example = Inputs(tuple(payload["args"]), dict(payload["kwargs"]))
+    require_dense(task, example)
 
     def draw(seed: int) -> Inputs:
         _seed_everything(seed)
         if make_inputs is not None:
             with _made_on(device):
-                return _trying(task, "make_inputs()", lambda: _as_pair(*make_inputs()))
-        return _trying(task, "resampling the example (give make_inputs instead)", lambda: like(example))
+                return _trying(task, "example_inputs()", lambda: _as_pair(*make_inputs()))
+        return _trying(task, "drawing like the example (give a function as example_inputs)", lambda: like(example))
 
     return Reference(payload["module"].eval(), (), draw)
+
+
+def require_dense(task: Task, inputs: Inputs) -> None:
+    """Refuse inputs that no shared region can hold."""
+    if odd := next(filter(None, map(not_dense, take_apart((inputs.args, inputs.kwargs))[0])), ""):
+        raise UserError(f"Task '{task.id}': an input is {odd}; give dense tensors and build it in forward()")
 
 
 def like(example: Inputs) -> Inputs:
     """New inputs whose elements are drawn, with replacement, from an example's own.
 
-    Constant tensors (masks of ones) stay constant, and indices stay valid. Floating-point values
-    are also scaled by up to 1 %, so that no two draws are equal.
+    Constant tensors (masks of ones) stay constant, indices stay valid, and offsets and lengths in
+    order stay so. Floating-point values are also scaled by up to 1 %, so that no two draws are equal.
     """
     tensors, structure = take_apart((example.args, example.kwargs))
     return Inputs(*put_together(structure, [_resample(tensor) for tensor in tensors]))
@@ -189,6 +211,8 @@ def _seed_everything(seed: int) -> None:
 
 
 def _resample(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.dtype in _IDS and (is_rising(tensor) or is_falling(tensor)):
+        return other_whole(tensor.detach().cpu(), torch.default_generator)
     flat = tensor.detach().cpu().reshape(-1)
     if flat.numel() == 0 or bool((flat == flat[0]).all()):
         return tensor.detach().cpu().clone()
@@ -201,6 +225,8 @@ def _resample(tensor: torch.Tensor) -> torch.Tensor:
 def _trying(task: Task, what: str, act: Callable[[], _Made]) -> _Made:
     try:
         return act()
+    except _Unlisted as error:
+        raise UserError(f"Task '{task.id}': {what} {error}") from error
     except (Exception, SystemExit) as error:  # the user's own code may raise anything
         words = f"Task '{task.id}': {what} raised {type(error).__name__}: {error}"
         if lacks_device_memory(words):  # not the task's fault if other judges hold the memory

@@ -3,8 +3,10 @@
 Says in words what is wrong with an output. Does not know processes or devices.
 """
 
+import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -84,12 +86,15 @@ def take_apart(value: Any) -> tuple[list[torch.Tensor], Any]:
 
 
 def put_together(structure: Any, tensors: list[torch.Tensor]) -> Any:
-    """The inverse of `take_apart`; mappings become dicts, named tuples plain tuples."""
+    """The inverse of `take_apart`."""
     return replaced(structure, LeafSlot, lambda slot: tensors[slot.index])
 
 
 def replaced(value: Any, kind: type | tuple[type, ...], replacement: Callable[[Any], Any]) -> Any:
     """A structure with something else in place of each leaf of one kind.
+
+    Mappings and named tuples stay what they are where another process can import their class;
+    otherwise they become dicts and tuples.
 
     This is no inner function: one that calls itself would be a reference cycle, which keeps tensors
     on the device until the garbage collector runs.
@@ -97,12 +102,25 @@ def replaced(value: Any, kind: type | tuple[type, ...], replacement: Callable[[A
     if isinstance(value, kind):
         return replacement(value)
     if isinstance(value, Mapping):
-        return {key: replaced(item, kind, replacement) for key, item in value.items()}
+        items = {key: replaced(item, kind, replacement) for key, item in value.items()}
+        if type(value) is dict or not isinstance(value, MutableMapping) or not _is_importable(type(value)):
+            return items
+        made = copy.copy(value)
+        made.update(items)
+        return made
     if isinstance(value, list):
         return [replaced(item, kind, replacement) for item in value]
     if isinstance(value, tuple):
-        return tuple(replaced(item, kind, replacement) for item in value)
+        parts = tuple(replaced(item, kind, replacement) for item in value)
+        return type(value)._make(parts) if hasattr(value, "_make") and _is_importable(type(value)) else parts
     return value
+
+
+def _is_importable(kind: type) -> bool:
+    """Whether a class is found by its name in a module that a child can import."""
+    home = sys.modules.get(kind.__module__)
+    named = kind.__module__ != "__main__" and getattr(home, kind.__name__, None) is kind
+    return named and getattr(home, "__spec__", None) is not None
 
 
 def layout_of(value: Any) -> Layout:
