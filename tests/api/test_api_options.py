@@ -95,7 +95,7 @@ def test_options_of_the_strategy_are_handed_on() -> None:
         ({"settings": ["llm.coa=[1]"]}, "llm.coa"),
         ({"query_budget": "many"}, "budget.queries"),
         ({"query_budget": -1}, "at least 0"),
-        ({"max_minutes": -1}, "max_minutes must be at least 0, not -1"),
+        ({"max_minutes": -1}, "max_minutes is -1: give a number of minutes"),
         ({"concurrency": 0}, "at least 1"),
         ({"tolerance": "lax"}, "evaluate.tolerance"),
         ({"settings": ["budgett.queries=3"]}, "did you mean 'budget'"),

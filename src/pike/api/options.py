@@ -127,11 +127,9 @@ def check_settings(config: RunConfig) -> None:
 def _layered(options: Options, defaults: RunConfig) -> RunConfig:
     config = _base(options.get("config"), defaults)
     minutes = options.get("max_minutes")
-    if minutes is not None and minutes < 0:
-        raise UserError(f"max_minutes must be at least 0, not {minutes}")
     if minutes is not None:
-        if not isinstance(minutes, int | float):
-            raise UserError(f"max_minutes is {minutes!r}: give a number of minutes, for example 10")
+        if not isinstance(minutes, int | float) or minutes < 0:
+            raise UserError(f"max_minutes is {minutes!r}: give a number of minutes from 0, for example 10")
         config = _put(config, "engine.max_hours", minutes / 60.0)
     for name, place in _PLACES.items():
         if options.get(name) not in (None, [], ()):
