@@ -113,11 +113,29 @@ def has_size(value: Any) -> bool:
 
 def needs_host(node: torch.fx.Node) -> bool:
     """Whether a shape or the path after a node depends on values, so that the host waits."""
-    if torch.Tag.data_dependent_output in getattr(node.target, "tags", ()):
-        return True
     leaves = torch.utils._pytree.tree_leaves(example_of(node))
     sizes = [size for leaf in leaves if isinstance(leaf, torch.Tensor) for size in leaf.shape]
-    return any(isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) for value in (*leaves, *sizes))
+    return gives_host_value(node) or not all(isinstance(size, int) for size in sizes)
+
+
+def gives_host_value(node: torch.fx.Node) -> bool:
+    """Whether a node hands a number to the host that was read from a tensor, or branches by one.
+
+    What runs such a graph once and keeps what the host saw would answer later calls by that call's
+    values.
+    """
+    if torch.Tag.data_dependent_output in getattr(node.target, "tags", ()):
+        return True
+    if isinstance(node.target, torch._ops.HigherOrderOperator) and str(node.target) in ("cond", "while_loop"):
+        return True
+    leaves = torch.utils._pytree.tree_leaves(example_of(node))
+    return any(isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) for value in leaves)
+
+
+def nested_nodes(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    """The nodes of a graph and of the graphs that its operators call, as `torch.cond` does."""
+    parts = [part for part in graph.modules() if isinstance(part, torch.fx.GraphModule)]
+    return [node for part in parts for node in part.graph.nodes]
 
 
 def calls(node: Any, *names: str) -> bool:

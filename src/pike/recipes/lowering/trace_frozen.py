@@ -2,8 +2,8 @@
 needed.
 
 Knows torch.jit, which its makers no longer develop; kept because it is the only frozen graph on
-machines without a C++ compiler. The captured graph has no control flow, so tracing it loses
-nothing.
+machines without a C++ compiler. A trace keeps numbers that the host read from tensors, so graphs
+with such reads are not traced.
 """
 
 from __future__ import annotations
@@ -13,14 +13,29 @@ from typing import Any
 
 import torch
 
-from pike.recipes.capture.graph import FlatCall, capture_graph, example_of, returned, tensors_only
+from pike.recipes.capture.constants import varying_nodes
+from pike.recipes.capture.graph import (
+    FlatCall,
+    capture_graph,
+    example_of,
+    gives_host_value,
+    nested_nodes,
+    returned,
+    tensors_only,
+)
 from pike.recipes.framework.context import RecipeContext
 from pike.recipes.framework.recipe import Recipe, RecipeStage
 
 
 def trace_frozen(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The model as a frozen TorchScript graph for exactly these shapes."""
+    """The model as a frozen TorchScript graph for exactly these shapes.
+
+    Raises:
+        RuntimeError: a trace would not hold for other values of the inputs.
+    """
     captured = capture_graph(model, args, kwargs)
+    if why := not_traceable(captured):
+        raise RuntimeError(why)
     flat, tensors = tensors_only(captured, args, kwargs)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -35,7 +50,19 @@ def declines(problem: RecipeContext) -> str:
     """Declines on GPUs, where other ways to run a graph are faster, and without a graph of tensors."""
     if problem.facts.is_cuda:
         return "frozen TorchScript helps on CPUs only"
-    return problem.lacks(returns_tensors, "outputs that depend on values are no tensors")
+    no_tensors = problem.lacks(returns_tensors, "outputs that depend on values are no tensors")
+    return no_tensors or (not_traceable(problem.graph) if problem.graph else "")
+
+
+def not_traceable(graph: torch.fx.GraphModule) -> str:
+    """Why a trace would not hold for other values of the inputs, empty where it does.
+
+    What depends on weights only may be kept: it is frozen with them.
+    """
+    varying = varying_nodes(graph)
+    fixed = {node for node in graph.graph.nodes if node not in varying}
+    reads = [node for node in nested_nodes(graph) if gives_host_value(node) and node not in fixed]
+    return f"a trace would keep a value that is read from a tensor: {reads[0].target}" if reads else ""
 
 
 def returns_tensors(graph: torch.fx.GraphModule) -> bool:
