@@ -24,6 +24,7 @@ def capture_graph(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[st
     """
     if isinstance(model, torch.fx.GraphModule) and model.meta.get("captured"):
         return model
+    keep_checks()
     with torch.no_grad():
         program = torch.export.export(model, args, kwargs, strict=False)
         if any(changes_a_tensor(node) for node in program.graph.nodes):
@@ -45,19 +46,50 @@ def changes_a_tensor(node: torch.fx.Node) -> bool:
     return schema is not None and bool(schema.is_mutable)
 
 
+def keep_checks() -> None:
+    """Have whatever simplifies graphs keep checks without a message.
+
+    PyTorch 2.13 counts `torch._assert_async(x)` among operators without effect and drops it, in
+    torch.compile too. It keeps the same check with a message.
+    """
+    torch.fx.node.has_side_effect(torch.ops.aten._assert_async.default)
+
+
+def is_capture_check(node: torch.fx.Node) -> bool:
+    """Whether torch.export put a check into the graph by itself; those that the model made stay.
+
+    Three kinds are its own. `_guards_fn` and `_assert_tensor_metadata` check shapes, dtypes and
+    devices of inputs, for which a candidate looks before it runs the graph. `_assert_scalar` for the
+    range of a size or number repeats what its operator ensures. `torch._check` on such a number
+    becomes an `_assert_scalar` too: there the condition itself is among the assertions that were put
+    off until the model runs, and ranges are not. `torch._assert_async` only comes from the model.
+    """
+    if node.op == "call_module":
+        return node.target == "_guards_fn"
+    if node.target is torch.ops.aten._assert_tensor_metadata.default:
+        return True
+    if node.target is not torch.ops.aten._assert_scalar.default or not node.all_input_nodes:
+        return False
+    condition = example_of(node.all_input_nodes[0]).node
+    put_off = condition.shape_env.deferred_runtime_asserts.values()
+    return all(condition.expr != one.expr for assertions in put_off for one in assertions)
+
+
+def done_for_effect(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    """The operators of a tidy graph whose results are not read: the model's checks, unused draws."""
+    called = [node for node in nested_nodes(graph) if node.op == "call_function" and not node.users]
+    return [node for node in called if node.is_impure()]
+
+
 def tidy_graph(graph: torch.fx.GraphModule) -> None:
-    """Drop checks and copies that change no value; make the rest hold in any memory layout.
+    """Drop the capture's checks and copies that change no value; make the rest hold in any layout.
 
     Views become reshapes, and outputs that were contiguous are made so (which is free where they
     are).
     """
     aten = torch.ops.aten
     for node in list(graph.graph.nodes):
-        if (node.op == "call_module" and node.target == "_guards_fn") or node.target in (
-            aten._assert_async.msg,
-            aten._assert_tensor_metadata.default,
-            aten._assert_scalar.default,
-        ):
+        if is_capture_check(node):
             graph.graph.erase_node(node)
         elif node.target in (aten.alias.default, aten.clone.default, aten.detach.default):
             source = operand(node, 0)

@@ -2,8 +2,8 @@
 needed.
 
 Knows torch.jit, which its makers no longer develop; kept because it is the only frozen graph on
-machines without a C++ compiler. A trace keeps numbers that the host read from tensors, so graphs
-with such reads are not traced.
+machines without a C++ compiler. A trace keeps numbers that the host read from tensors and drops
+checks, so graphs with such reads or checks are not traced.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pike.recipes.capture.constants import varying_nodes
 from pike.recipes.capture.graph import (
     FlatCall,
     capture_graph,
+    done_for_effect,
     example_of,
     gives_host_value,
     nested_nodes,
@@ -57,8 +58,11 @@ def declines(problem: RecipeContext) -> str:
 def not_traceable(graph: torch.fx.GraphModule) -> str:
     """Why a trace would not hold for other values of the inputs, empty where it does.
 
-    What depends on weights only may be kept: it is frozen with them.
+    What depends on weights only may be kept: it is frozen with them. TorchScript drops what is done
+    for its effect.
     """
+    if effects := done_for_effect(graph):
+        return f"a trace would drop a check or an effect: {effects[0].target}"
     varying = varying_nodes(graph)
     fixed = {node for node in graph.graph.nodes if node not in varying}
     reads = [node for node in nested_nodes(graph) if gives_host_value(node) and node not in fixed]
