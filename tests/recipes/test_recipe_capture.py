@@ -15,6 +15,7 @@ from pike.recipes.framework.context import RecipeContext
 from pike.recipes.framework.recipe import look
 from pike.recipes.registry import BY_NAME
 
+INPUT = (torch.rand(4, 8),)
 NET = """
 import torch
 class Model(torch.nn.Module):
@@ -83,3 +84,69 @@ def test_a_chain_with_a_check_is_no_single_kernel() -> None:
         model = case_of(body).reference.model
         problem = RecipeContext(model, (torch.rand(4, 8),), {}, CUDA)
         assert bool(look(BY_NAME["one_kernel"], problem).declined) is declined
+
+
+APART = {
+    "a copy": "return h, h.clone()",
+    "a view of a copy": "return h, h.clone().view(-1)",
+    "a copy of a view": "return h, h.view(-1).clone()",
+    "a copy through an operator that may return its argument": "return h, torch.einsum('ij->ji', h.clone())",
+    "parts of a copy": "return h, *h.clone().split(2)",
+    "a copy of a view of an input": "return h, x.view(-1).clone()",
+    "a copy of a weight": "return h, self.linear.weight.detach().clone()",
+    "a function of weights": "return h, (self.table * 2).view(2, 4)",
+    "a view of a function of weights": "return h, (self.table * 2 + 1).expand_as(x)",
+    "a constant": "return h, torch.tensor([1.0, 2.0]), torch.arange(4) * 2",
+}
+TOGETHER = {
+    "a view": "return h, h.view(-1), h.t()",
+    "an input": "return h, x, x.view(-1)",
+    "a buffer": "return h, self.table, self.table.view(2, 4)",
+    "after a write in place": "g = h.view(-1); g.add_(1); return h, g",
+}
+
+
+def shared(model: Any, call: Any) -> list[list[str]]:
+    """What lies in the same memory: weights, the input, and the outputs of two calls."""
+    x = torch.rand(4, 8)
+    named = {"x": x, **dict(model.named_parameters()), **dict(model.named_buffers())}
+    with torch.no_grad():
+        for turn in "ab":
+            named.update({f"{turn}{place}": output for place, output in enumerate(call(x))})
+    groups: dict[int, list[str]] = {}
+    for name, tensor in named.items():
+        groups.setdefault(tensor.untyped_storage().data_ptr(), []).append(name)
+    return sorted(names for names in groups.values() if len(names) > 1)
+
+
+@pytest.mark.parametrize("recipe", ["capture", "fold_constants", "trace_frozen"])
+@pytest.mark.parametrize("outputs", [*APART, *TOGETHER])
+def test_outputs_share_memory_where_they_did(outputs: str, recipe: str) -> None:
+    """A caller who writes into an output changes what the original's caller would change, and nothing else."""
+    model = case_of({**APART, **TOGETHER}[outputs]).reference.model
+    prepare = capture_graph if recipe == "capture" else BY_NAME[recipe].transform
+    x = torch.rand(4, 8)
+    with torch.no_grad():
+        fast = prepare(model, (x,), {})
+        for got, want in zip(fast(x), model(x), strict=True):
+            assert torch.allclose(got, want, atol=1e-6)
+    assert shared(model, fast) == shared(model, model)
+
+
+def test_copies_that_nobody_outside_sees_go() -> None:
+    captured = capture_graph(case_of("return h.clone() + 1, (h.clone() * 2).view(-1)").reference.model, INPUT, {})
+    assert not any("clone" in str(node.target) for node in captured.graph.nodes)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("return h, self.table * 2", "at each call"),
+        ("return h, h.to(torch.float32, copy=True)", "a copy made by a cast"),
+        ("return h, x.double().float()", "a copy made by a cast"),
+        ("return h + self.table * 2, h.float(), h.double()", ""),
+    ],
+)
+def test_weights_are_not_frozen_where_outputs_would_share_memory(body: str, reason: str) -> None:
+    declined = look(BY_NAME["freeze"], case_of(body).problem(CPU)).declined
+    assert reason in declined and bool(reason) is bool(declined)

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from pike.recipes.capture.memory import returned_memory
+
 
 def capture_graph(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.fx.GraphModule:
     """The model as a flat graph of aten operators, for inputs of exactly these shapes and dtypes.
@@ -85,15 +87,17 @@ def tidy_graph(graph: torch.fx.GraphModule) -> None:
     """Drop the capture's checks and copies that change no value; make the rest hold in any layout.
 
     Views become reshapes, and outputs that were contiguous are made so (which is free where they
-    are).
+    are). Copies that the model returns stay: whoever writes into one must not change another output,
+    an input or a weight.
     """
-    aten = torch.ops.aten
+    aten, copies = torch.ops.aten, (torch.ops.aten.clone.default,)
+    kept = {node for node in returned_memory(graph) if node.target in copies}
     for node in list(graph.graph.nodes):
         if is_capture_check(node):
             graph.graph.erase_node(node)
         elif node.target in (aten.alias.default, aten.clone.default, aten.detach.default):
             source = operand(node, 0)
-            if "memory_format" not in node.kwargs and source.op != "placeholder":
+            if "memory_format" not in node.kwargs and source.op != "placeholder" and node not in kept:
                 node.replace_all_uses_with(source)
                 graph.graph.erase_node(node)
         elif node.target is aten.dropout.default and not operand(node, 2):

@@ -9,6 +9,7 @@ checks, so graphs with such reads or checks are not traced.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -44,7 +45,33 @@ def trace_frozen(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str
         frozen = torch.jit.optimize_for_inference(torch.jit.freeze(traced))
         for _ in range(3):
             frozen(*tensors)
-    return FlatCall(frozen, args, kwargs, captured)
+        constant = given_again(frozen, tensors)
+        constant -= given_again(flat, tensors) if constant else set()
+    return FlatCall(CopiedOutputs(frozen, constant) if constant else frozen, args, kwargs, captured)
+
+
+class CopiedOutputs:
+    """Calls a function that returns constants of its own, and copies those.
+
+    Args:
+        function: returns a tuple of tensors.
+        places: where in it those constants are.
+    """
+
+    def __init__(self, function: Callable[..., Any], places: set[int]) -> None:
+        self.function, self.places = function, places
+
+    def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+        """The function's outputs, of which a caller may change each."""
+        outputs = self.function(*tensors)
+        return [output.clone() if place in self.places else output for place, output in enumerate(outputs)]
+
+
+def given_again(function: Callable[..., Any], tensors: list[Any]) -> set[int]:
+    """The places of outputs that lie in the same memory at two calls."""
+    first, second = function(*tensors), function(*tensors)  # both alive, so that no memory is used twice
+    where, again = ([output.untyped_storage().data_ptr() for output in outputs] for outputs in (first, second))
+    return {place for place, memory in enumerate(where) if memory == again[place]}
 
 
 def declines(problem: RecipeContext) -> str:
