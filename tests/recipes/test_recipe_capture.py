@@ -13,6 +13,7 @@ from torch._inductor.utils import fresh_cache
 from pike.recipes.capture.graph import capture_graph
 from pike.recipes.framework.context import RecipeContext
 from pike.recipes.framework.recipe import look
+from pike.recipes.lowering.cuda_graph import cannot_record
 from pike.recipes.registry import BY_NAME
 
 INPUT = (torch.rand(4, 8),)
@@ -150,3 +151,33 @@ def test_copies_that_nobody_outside_sees_go() -> None:
 def test_weights_are_not_frozen_where_outputs_would_share_memory(body: str, reason: str) -> None:
     declined = look(BY_NAME["freeze"], case_of(body).problem(CPU)).declined
     assert reason in declined and bool(reason) is bool(declined)
+
+
+class Notes(torch.nn.Module):
+    """Writes something where its caller sees it."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self.linear, self.where = torch.nn.Linear(8, 8), where
+
+    def forward(self, given: Any) -> Any:
+        if self.where == "a key":
+            given["h"] = self.linear(given["x"])
+        elif self.where == "another value":
+            given["x"] = self.linear(given["x"])
+        elif self.where == "values":
+            given["x"].view(-1)[0] = 7
+        return given["x"] * 2
+
+
+@pytest.mark.parametrize("where", ["a key", "another value", "values"])
+def test_a_model_that_changes_what_its_caller_gave_has_no_graph_and_is_not_recorded(where: str) -> None:
+    x = torch.rand(4, 8)
+    problem = RecipeContext(Notes(where).eval(), ({"x": x},), {}, CUDA)
+    assert "changes its inputs" in problem.no_graph
+    for name in ("cuda_graph", "compiled_graph", "fold_constants"):
+        assert look(BY_NAME[name], problem).declined
+    assert "changes its inputs" in cannot_record(problem)
+    unchanged = Notes("nowhere").eval()
+    assert RecipeContext(unchanged, ({"x": x},), {}, CUDA).graph
+    assert not unchanged._forward_hooks and not unchanged._forward_pre_hooks

@@ -7,12 +7,15 @@ PIKE, because its functions are copied into candidates and must work alone there
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 from pike.recipes.capture.memory import returned_memory
+
+CHANGES_INPUTS = "the model changes its inputs"
+"""Why there is no graph of a model that its caller cannot call again with the same arguments."""
 
 
 def capture_graph(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.fx.GraphModule:
@@ -27,19 +30,43 @@ def capture_graph(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[st
     if isinstance(model, torch.fx.GraphModule) and model.meta.get("captured"):
         return model
     keep_checks()
-    with torch.no_grad():
+    with torch.no_grad(), same_arguments(model):
         program = torch.export.export(model, args, kwargs, strict=False)
         if any(changes_a_tensor(node) for node in program.graph.nodes):
             program = program.run_decompositions({})
     signature = program.graph_signature
-    if signature.buffers_to_mutate or signature.user_inputs_to_mutate:
-        raise RuntimeError("the model changes its own buffers or its inputs")
+    if signature.buffers_to_mutate:
+        raise RuntimeError("the model changes its own buffers")
+    if signature.user_inputs_to_mutate:
+        raise RuntimeError(CHANGES_INPUTS)
     exported = program.module()
     graph = torch.fx.GraphModule(exported, exported.graph)
     tidy_graph(graph)
     graph.meta["captured"] = True
     graph.eval()
     return graph
+
+
+@contextlib.contextmanager
+def same_arguments(model: torch.nn.Module) -> Iterator[None]:
+    """Raise `RuntimeError` if the model puts something into its caller's lists and dictionaries, or takes it out.
+
+    torch.export hands the model copies of them, so a graph would lose that in silence.
+    """
+    seen: list[Any] = []
+
+    def note(_model: Any, args: Any, kwargs: Any, *_outputs: Any) -> None:
+        seen.append(torch.utils._pytree.tree_flatten((args, kwargs)))
+
+    hooks = [hang(note, with_kwargs=True) for hang in (model.register_forward_pre_hook, model.register_forward_hook)]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+    for (before, structure), (after, other) in zip(seen[::2], seen[1::2], strict=False):
+        if structure != other or any(one is not another for one, another in zip(before, after, strict=True)):
+            raise RuntimeError(CHANGES_INPUTS)
 
 
 def changes_a_tensor(node: torch.fx.Node) -> bool:

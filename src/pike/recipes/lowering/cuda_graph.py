@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from pike.recipes.capture.graph import call_leaves, example_of, has_size, needs_host, nested_nodes
+from pike.recipes.capture.graph import CHANGES_INPUTS, call_leaves, example_of, has_size, needs_host, nested_nodes
 from pike.recipes.framework.context import RecipeContext
 from pike.recipes.framework.recipe import Recipe, RecipeStage
 from pike.recipes.layout.fold_constants import fold_constants
@@ -109,6 +109,8 @@ def cannot_record(problem: RecipeContext) -> str:
     if not any(isinstance(leaf, torch.Tensor) for leaf in call_leaves(problem.args, problem.kwargs)):
         return "there is no tensor among the inputs"
     graph, why = problem.captured
+    if CHANGES_INPUTS in why:
+        return f"{CHANGES_INPUTS}: a recording would change its own copies of them"
     if graph is None:
         return f"the host would have to wait for values ({why})" if any(word in why for word in HOST) else ""
     waiting = next((node for node in nested_nodes(graph) if needs_host(node)), None)
