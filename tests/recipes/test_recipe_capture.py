@@ -90,6 +90,7 @@ def test_a_chain_with_a_check_is_no_single_kernel() -> None:
 APART = {
     "a copy": "return h, h.clone()",
     "a view of a copy": "return h, h.clone().view(-1)",
+    "two copies": "return h.clone(), h.clone()",
     "a copy of a view": "return h, h.view(-1).clone()",
     "a copy through an operator that may return its argument": "return h, torch.einsum('ij->ji', h.clone())",
     "parts of a copy": "return h, *h.clone().split(2)",
@@ -135,7 +136,9 @@ def test_outputs_share_memory_where_they_did(outputs: str, recipe: str) -> None:
 
 
 def test_copies_that_nobody_outside_sees_go() -> None:
-    captured = capture_graph(case_of("return h.clone() + 1, (h.clone() * 2).view(-1)").reference.model, INPUT, {})
+    captured = capture_graph(
+        case_of("return h.clone() + 1, (h.clone() * 2).view(-1), h.clone()").reference.model, INPUT, {}
+    )
     assert not any("clone" in str(node.target) for node in captured.graph.nodes)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from pike.recipes.capture.memory import returned_memory
+from pike.recipes.capture.memory import keeps_apart
 
 CHANGES_INPUTS = "the model changes its inputs"
 """Why there is no graph of a model that its caller cannot call again with the same arguments."""
@@ -114,17 +114,16 @@ def tidy_graph(graph: torch.fx.GraphModule) -> None:
     """Drop the capture's checks and copies that change no value; make the rest hold in any layout.
 
     Views become reshapes, and outputs that were contiguous are made so (which is free where they
-    are). Copies that the model returns stay: whoever writes into one must not change another output,
-    an input or a weight.
+    are). Copies that keep what the model returns apart stay.
     """
-    aten, copies = torch.ops.aten, (torch.ops.aten.clone.default,)
-    kept = {node for node in returned_memory(graph) if node.target in copies}
+    aten = torch.ops.aten
     for node in list(graph.graph.nodes):
         if is_capture_check(node):
             graph.graph.erase_node(node)
         elif node.target in (aten.alias.default, aten.clone.default, aten.detach.default):
             source = operand(node, 0)
-            if "memory_format" not in node.kwargs and source.op != "placeholder" and node not in kept:
+            apart = node.target is aten.clone.default and keeps_apart(graph, node)
+            if "memory_format" not in node.kwargs and source.op != "placeholder" and not apart:
                 node.replace_all_uses_with(source)
                 graph.graph.erase_node(node)
         elif node.target is aten.dropout.default and not operand(node, 2):

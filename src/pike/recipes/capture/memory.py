@@ -15,6 +15,17 @@ def returned_memory(graph: torch.fx.GraphModule) -> set[torch.fx.Node]:
     return memory_behind(graph.graph.output_node().all_input_nodes)
 
 
+def keeps_apart(graph: torch.fx.GraphModule, copy: torch.fx.Node) -> bool:
+    """Whether without a copy an output would lie in the memory of another output, an input or a weight.
+
+    A caller who wrote into the one would change the other.
+    """
+    given = returned_memory(graph)
+    return copy in given and any(
+        node in given or node.op != "call_function" for node in memory_behind(copy.all_input_nodes)
+    )
+
+
 def memory_behind(nodes: list[torch.fx.Node]) -> set[torch.fx.Node]:
     """Some nodes, and all others that they may be views of."""
     found: set[torch.fx.Node] = set()
