@@ -172,3 +172,50 @@ def test_threads_capture_one_after_the_other() -> None:
     for thread in threads:
         thread.join()
     assert len(graphs) == 2
+
+
+class Regimes(torch.nn.Module):
+    """Asks the host, or `torch.cond`, for one number of a tensor, which is another one only for large inputs."""
+
+    def __init__(self, asks: str) -> None:
+        super().__init__()
+        self.linear, self.asks = torch.nn.Linear(8, 8), asks
+        self.register_buffer("scale", torch.tensor(3))
+
+    def forward(self, x: torch.Tensor) -> Any:
+        y, large = self.linear(x), x.abs().amax() > 1000
+        if self.asks == "item":
+            return y * (1 + large.long().item())
+        if self.asks == "size":
+            return y * y[large.expand(len(y))].shape[0]
+        if self.asks == "buffer":
+            return y * self.scale.item()
+        return torch.cond(large, lambda z: z * 2, lambda z: z * 1, (y,))
+
+
+@pytest.mark.parametrize("asks", ["item", "size", "branch"])
+def test_what_keeps_the_numbers_of_one_call_declines_where_the_host_reads_them(asks: str) -> None:
+    model, x = Regimes(asks).eval(), torch.randn(4, 8)
+    problem = RecipeContext(model, (x,), {}, CPU)
+    assert problem.graph is not None, problem.no_graph
+    assert "keep a value that is read from a tensor" in look(BY_NAME["trace_frozen"], problem).declined
+    assert "depend on values" in look(BY_NAME["inductor"], problem).declined
+    on_gpu = replace(problem, facts=CUDA)
+    for name in ("cuda_graph", "compiled_graph"):
+        assert "wait for values" in look(BY_NAME[name], on_gpu).declined
+    with torch.no_grad(), pytest.raises(RuntimeError, match="read from a tensor"):
+        trace_frozen(model, (x,), {})
+    with torch.no_grad():
+        assert torch.allclose(problem.graph(x * 5000), model(x * 5000)), (
+            "a graph that nothing lowers reads it each time"
+        )
+
+
+def test_a_trace_may_keep_what_is_read_from_weights_and_sizes_that_no_number_depends_on() -> None:
+    x = torch.randn(6, 8)
+    for model in (Regimes("buffer").eval(), Routed().eval()):
+        assert not look(BY_NAME["trace_frozen"], RecipeContext(model, (x,), {}, CPU)).declined
+        with torch.no_grad():
+            traced = trace_frozen(model, (x,), {})
+            for given in (x, -x, x + 1):
+                assert torch.allclose(traced(given), model(given), atol=1e-5)

@@ -109,6 +109,23 @@ def test_inputs_are_copied_in_and_outputs_copied_out(recorded):
     assert second["n"][1] == "constant"
 
 
+def test_a_call_with_another_scalar_of_the_host_is_not_answered_from_the_recording(recorded):
+    """A recording keeps the number that a kernel was launched with; `meta` stands for the GPU."""
+    given = []
+
+    def model(x, scale):
+        given.append(float(scale))
+        return x * scale
+
+    x = torch.empty(3, device="meta")
+    graph = recorded(model, x, torch.tensor(2.0))
+    before, given[:] = Recording.replays, []
+    graph(x, torch.tensor(2.0))
+    assert Recording.replays == before + 1
+    graph(x, torch.tensor(3.0))
+    assert Recording.replays == before + 1 and given[-1] == 3.0
+
+
 def test_an_input_that_is_returned_is_not_the_recordings_own_memory(recorded):
     x = torch.randn(3)
     graph = recorded(lambda value: value, x)

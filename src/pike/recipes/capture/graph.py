@@ -7,10 +7,15 @@ PIKE, because its functions are copied into candidates and must work alone there
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+
+from pike.recipes.capture.memory import keeps_apart
+
+CHANGES_INPUTS = "the model changes its inputs"
+"""Why there is no graph of a model that its caller cannot call again with the same arguments."""
 
 
 def capture_graph(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.fx.GraphModule:
@@ -24,13 +29,16 @@ def capture_graph(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[st
     """
     if isinstance(model, torch.fx.GraphModule) and model.meta.get("captured"):
         return model
-    with torch.no_grad():
+    keep_checks()
+    with torch.no_grad(), same_arguments(model):
         program = torch.export.export(model, args, kwargs, strict=False)
         if any(changes_a_tensor(node) for node in program.graph.nodes):
             program = program.run_decompositions({})
     signature = program.graph_signature
-    if signature.buffers_to_mutate or signature.user_inputs_to_mutate:
-        raise RuntimeError("the model changes its own buffers or its inputs")
+    if signature.buffers_to_mutate:
+        raise RuntimeError("the model changes its own buffers")
+    if signature.user_inputs_to_mutate:
+        raise RuntimeError(CHANGES_INPUTS)
     exported = program.module()
     graph = torch.fx.GraphModule(exported, exported.graph)
     tidy_graph(graph)
@@ -39,29 +47,83 @@ def capture_graph(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[st
     return graph
 
 
+@contextlib.contextmanager
+def same_arguments(model: torch.nn.Module) -> Iterator[None]:
+    """Raise `RuntimeError` if the model puts something into its caller's lists and dictionaries, or takes it out.
+
+    torch.export hands the model copies of them, so a graph would lose that in silence.
+    """
+    seen: list[Any] = []
+
+    def note(_model: Any, args: Any, kwargs: Any, *_outputs: Any) -> None:
+        seen.append(torch.utils._pytree.tree_flatten((args, kwargs)))
+
+    hooks = [hang(note, with_kwargs=True) for hang in (model.register_forward_pre_hook, model.register_forward_hook)]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+    for (before, structure), (after, other) in zip(seen[::2], seen[1::2], strict=False):
+        if structure != other or any(one is not another for one, another in zip(before, after, strict=True)):
+            raise RuntimeError(CHANGES_INPUTS)
+
+
 def changes_a_tensor(node: torch.fx.Node) -> bool:
     """Whether a node calls an operator that writes into one of its arguments."""
     schema = getattr(node.target, "_schema", None)
     return schema is not None and bool(schema.is_mutable)
 
 
+def keep_checks() -> None:
+    """Have whatever simplifies graphs keep checks without a message.
+
+    PyTorch 2.13 counts `torch._assert_async(x)` among operators without effect and drops it, in
+    torch.compile too. It keeps the same check with a message.
+    """
+    torch.fx.node.has_side_effect(torch.ops.aten._assert_async.default)
+
+
+def is_capture_check(node: torch.fx.Node) -> bool:
+    """Whether torch.export put a check into the graph by itself; those that the model made stay.
+
+    Three kinds are its own. `_guards_fn` and `_assert_tensor_metadata` check shapes, dtypes and
+    devices of inputs, for which a candidate looks before it runs the graph. `_assert_scalar` for the
+    range of a size or number repeats what its operator ensures. `torch._check` on such a number
+    becomes an `_assert_scalar` too: there the condition itself is among the assertions that were put
+    off until the model runs, and ranges are not. `torch._assert_async` only comes from the model.
+    """
+    if node.op == "call_module":
+        return node.target == "_guards_fn"
+    if node.target is torch.ops.aten._assert_tensor_metadata.default:
+        return True
+    if node.target is not torch.ops.aten._assert_scalar.default or not node.all_input_nodes:
+        return False
+    condition = example_of(node.all_input_nodes[0]).node
+    put_off = condition.shape_env.deferred_runtime_asserts.values()
+    return all(condition.expr != one.expr for assertions in put_off for one in assertions)
+
+
+def done_for_effect(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    """The operators of a tidy graph whose results are not read: the model's checks, unused draws."""
+    called = [node for node in nested_nodes(graph) if node.op == "call_function" and not node.users]
+    return [node for node in called if node.is_impure()]
+
+
 def tidy_graph(graph: torch.fx.GraphModule) -> None:
-    """Drop checks and copies that change no value; make the rest hold in any memory layout.
+    """Drop the capture's checks and copies that change no value; make the rest hold in any layout.
 
     Views become reshapes, and outputs that were contiguous are made so (which is free where they
-    are).
+    are). Copies that keep what the model returns apart stay.
     """
     aten = torch.ops.aten
     for node in list(graph.graph.nodes):
-        if (node.op == "call_module" and node.target == "_guards_fn") or node.target in (
-            aten._assert_async.msg,
-            aten._assert_tensor_metadata.default,
-            aten._assert_scalar.default,
-        ):
+        if is_capture_check(node):
             graph.graph.erase_node(node)
         elif node.target in (aten.alias.default, aten.clone.default, aten.detach.default):
             source = operand(node, 0)
-            if "memory_format" not in node.kwargs and source.op != "placeholder":
+            apart = node.target is aten.clone.default and keeps_apart(graph, node)
+            if "memory_format" not in node.kwargs and source.op != "placeholder" and not apart:
                 node.replace_all_uses_with(source)
                 graph.graph.erase_node(node)
         elif node.target is aten.dropout.default and not operand(node, 2):
@@ -113,11 +175,29 @@ def has_size(value: Any) -> bool:
 
 def needs_host(node: torch.fx.Node) -> bool:
     """Whether a shape or the path after a node depends on values, so that the host waits."""
-    if torch.Tag.data_dependent_output in getattr(node.target, "tags", ()):
-        return True
     leaves = torch.utils._pytree.tree_leaves(example_of(node))
     sizes = [size for leaf in leaves if isinstance(leaf, torch.Tensor) for size in leaf.shape]
-    return any(isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) for value in (*leaves, *sizes))
+    return gives_host_value(node) or not all(isinstance(size, int) for size in sizes)
+
+
+def gives_host_value(node: torch.fx.Node) -> bool:
+    """Whether a node hands a number to the host that was read from a tensor, or branches by one.
+
+    What runs such a graph once and keeps what the host saw would answer later calls by that call's
+    values.
+    """
+    if torch.Tag.data_dependent_output in getattr(node.target, "tags", ()):
+        return True
+    if isinstance(node.target, torch._ops.HigherOrderOperator) and str(node.target) in ("cond", "while_loop"):
+        return True
+    leaves = torch.utils._pytree.tree_leaves(example_of(node))
+    return any(isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) for value in leaves)
+
+
+def nested_nodes(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    """The nodes of a graph and of the graphs that its operators call, as `torch.cond` does."""
+    parts = [part for part in graph.modules() if isinstance(part, torch.fx.GraphModule)]
+    return [node for part in parts for node in part.graph.nodes]
 
 
 def calls(node: Any, *names: str) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from pike.recipes.capture.constants import constant_value, varying_nodes
-from pike.recipes.capture.graph import FlatCall, calls, capture_graph, example_of, operand, returned
+from pike.recipes.capture.graph import FlatCall, calls, capture_graph, done_for_effect, example_of, operand, returned
 from pike.recipes.framework.context import RecipeContext
 from pike.recipes.framework.recipe import Recipe, RecipeStage
 from pike.recipes.kernels.layers_kernel import LAYER_TYPES, Layer, LayersKernel
@@ -65,7 +65,7 @@ def chain_of(graph: torch.fx.GraphModule) -> Chain | None:
     """The chain that a whole graph is, None where it has anything else."""
     outputs = [leaf for leaf in returned(graph) if isinstance(leaf, torch.fx.Node)]
     example = example_of(outputs[0]) if len(outputs) == 1 else None
-    if not isinstance(example, torch.Tensor) or not example.is_contiguous():
+    if not isinstance(example, torch.Tensor) or not example.is_contiguous() or done_for_effect(graph):
         return None
     varying = varying_nodes(graph)
     layers: list[Layer] = []

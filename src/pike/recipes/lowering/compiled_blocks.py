@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from pike.recipes.capture.graph import call_leaves
+from pike.recipes.capture.graph import call_leaves, keep_checks
 from pike.recipes.framework.context import COMPILER_SECONDS, RecipeContext
 from pike.recipes.framework.recipe import Recipe, RecipeStage
 from pike.recipes.lowering.cuda_graph import CudaGraph, cannot_record, copies_are_small
@@ -25,6 +25,7 @@ LEAST_SHARE = 0.25
 
 def compiled_blocks(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The model with each of its repeated blocks compiled for exactly these shapes."""
+    keep_checks()
     for block in repeated_blocks(model):
         block.compile(dynamic=False)
     tensors = [leaf for leaf in call_leaves(args, kwargs) if isinstance(leaf, torch.Tensor)]

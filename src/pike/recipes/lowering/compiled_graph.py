@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from pike.recipes.capture.graph import keep_checks
 from pike.recipes.framework.context import RecipeContext, seconds_to_compile
 from pike.recipes.framework.recipe import Recipe, RecipeStage
 from pike.recipes.lowering.cuda_graph import CudaGraph, cannot_record, copies_are_small, has_graph
@@ -28,6 +29,7 @@ def compiled_graph(
         kwargs: keyword arguments of one call.
         keep: empty for a model whose captured graph does not stand for it.
     """
+    keep_checks()
     try:
         compiled = inductor(model, args, kwargs) if keep else torch.compile(model, dynamic=False)
     except Exception:  # what cannot be captured as a whole is compiled in parts

@@ -15,12 +15,12 @@ from typing import Any
 
 import torch
 
-from pike.recipes.capture.graph import call_leaves, example_of, has_size, needs_host
+from pike.recipes.capture.graph import CHANGES_INPUTS, call_leaves, example_of, has_size, needs_host, nested_nodes
 from pike.recipes.framework.context import RecipeContext
 from pike.recipes.framework.recipe import Recipe, RecipeStage
 from pike.recipes.layout.fold_constants import fold_constants
 
-HOST = ("data-dependent", "data dependent", "unbacked", "GuardOnDataDependent")
+HOST = ("data-dependent", "data dependent", "unbacked", "DataDependent")
 """Words in a capture's failure which say that shapes or the path depend on values."""
 
 LARGE_COPIES = 1 << 26
@@ -36,7 +36,7 @@ class CudaGraph:
         function: called a few times with the example inputs; must not need the host (no `.item()`,
             no copies to it).
         args: example positional arguments; tensors are on one GPU, or scalars on the CPU, whose
-            values are recorded.
+            values are recorded: for others the function is called.
         kwargs: example keyword arguments.
     """
 
@@ -47,7 +47,8 @@ class CudaGraph:
         for index in self.slots:
             leaves[index] = leaves[index].detach().clone()
         self.inputs = [leaves[index] for index in self.slots]
-        self.device = self.inputs[0].device
+        self.device = max(self.inputs, key=torch.Tensor.dim).device
+        self.recorded = [index for index, tensor in enumerate(self.inputs) if tensor.device != self.device]
         static_args, static_kwargs = torch.utils._pytree.tree_unflatten(leaves, self.structure)
         with torch.no_grad(), torch.cuda.device(self.device):
             side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
@@ -69,6 +70,8 @@ class CudaGraph:
         else:
             leaves = torch.utils._pytree.tree_leaves((args, kwargs))
             tensors = tuple(leaves[index] for index in self.slots)
+        if not all(torch.equal(self.inputs[index], tensors[index]) for index in self.recorded):
+            return self.function(*args, **kwargs)
         for static, fresh in zip(self.inputs, tensors, strict=True):
             if static is not fresh:
                 static.copy_(fresh)
@@ -106,9 +109,11 @@ def cannot_record(problem: RecipeContext) -> str:
     if not any(isinstance(leaf, torch.Tensor) for leaf in call_leaves(problem.args, problem.kwargs)):
         return "there is no tensor among the inputs"
     graph, why = problem.captured
+    if CHANGES_INPUTS in why:
+        return f"{CHANGES_INPUTS}: a recording would change its own copies of them"
     if graph is None:
         return f"the host would have to wait for values ({why})" if any(word in why for word in HOST) else ""
-    waiting = next((node for node in graph.graph.nodes if needs_host(node)), None)
+    waiting = next((node for node in nested_nodes(graph) if needs_host(node)), None)
     return "" if waiting is None else f"the host would have to wait for values: {waiting.target}"
 
 

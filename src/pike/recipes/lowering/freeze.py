@@ -14,6 +14,9 @@ from collections.abc import Iterator
 import torch
 import torch._inductor.config
 
+from pike.recipes.capture.constants import varying_nodes
+from pike.recipes.capture.graph import calls, example_of, operand
+from pike.recipes.capture.memory import example_memory, returned_memory
 from pike.recipes.framework.context import RecipeContext
 from pike.recipes.framework.recipe import Recipe, RecipeStage
 
@@ -26,10 +29,32 @@ def frozen_weights() -> Iterator[None]:
 
 
 def declines(problem: RecipeContext) -> str:
-    """Declines without weights, or without a compiler."""
+    """Declines without weights or a compiler, and where the code would return the same constant twice."""
     if next(problem.model.parameters(), None) is None and next(problem.model.buffers(), None) is None:
         return "the model has no weights to freeze"
+    if problem.graph and returns_constants(problem.graph):
+        return "the model returns what depends on weights only, which frozen code would return again at each call"
+    if problem.graph and any(map(is_plain_copy, returned_memory(problem.graph))):
+        return "the model returns a copy made by a cast, which frozen code leaves out"
     return problem.compiler
+
+
+def returns_constants(graph: torch.fx.GraphModule) -> bool:
+    """Whether an output may lie in the memory of something that is computed from weights only.
+
+    A caller who wrote into it would change what frozen code returns next.
+    """
+    varying = varying_nodes(graph)
+    return any(node.op == "call_function" and node not in varying for node in returned_memory(graph))
+
+
+def is_plain_copy(node: torch.fx.Node) -> bool:
+    """Whether a node casts to the dtype that its values had before, into other memory."""
+    origin = node
+    while calls(origin, "to", "_to_copy"):
+        origin = operand(origin, 0)
+    apart = origin is not node and not example_memory(origin) & example_memory(node)
+    return apart and example_of(origin).dtype == example_of(node).dtype
 
 
 def suits(problem: RecipeContext) -> float:

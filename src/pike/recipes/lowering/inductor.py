@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch._inductor
 
-from pike.recipes.capture.graph import FlatCall, capture_graph, needs_host, tensors_only
+from pike.recipes.capture.graph import FlatCall, capture_graph, needs_host, nested_nodes, tensors_only
 from pike.recipes.framework.context import RecipeContext, seconds_to_compile
 from pike.recipes.framework.recipe import Recipe, RecipeStage
 
@@ -28,7 +28,7 @@ def inductor(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
 
 def declines(problem: RecipeContext) -> str:
     """Declines without a compiler or a graph, and where sizes depend on values."""
-    waiting = any(map(needs_host, problem.nodes))
+    waiting = any(map(needs_host, nested_nodes(problem.graph))) if problem.graph else False
     return problem.compiler or problem.no_graph or ("sizes depend on values" if waiting else "")
 
 

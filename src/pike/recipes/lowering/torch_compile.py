@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from pike.recipes.capture.graph import keep_checks
 from pike.recipes.framework.context import RecipeContext, seconds_to_compile
 from pike.recipes.framework.recipe import Recipe, RecipeStage
 from pike.recipes.lowering.cuda_graph import copies_are_small
@@ -34,16 +35,19 @@ class FreshOutputs:
 
 def compile_default(model: torch.nn.Module) -> Any:
     """The model compiled for exactly these shapes."""
+    keep_checks()
     return torch.compile(model, dynamic=False)
 
 
 def reduce_overhead(model: torch.nn.Module) -> Any:
     """The model compiled for exactly these shapes and replayed as a CUDA graph."""
+    keep_checks()
     return FreshOutputs(torch.compile(model, mode="reduce-overhead", dynamic=False))
 
 
 def max_autotune(model: torch.nn.Module) -> Any:
     """The model compiled with measured kernels; on a GPU replayed as a CUDA graph."""
+    keep_checks()
     return FreshOutputs(torch.compile(model, mode="max-autotune", dynamic=False))
 
 
