@@ -185,7 +185,7 @@ def _imports(data: bytes) -> tuple[list[Path], tuple[str, ...]]:
     """
     words = dict.fromkeys(word for _, word, _ in pickletools.genops(data) if isinstance(word, str))
     homes = [home for word in words if (home := sys.modules.get(word)) and not _installed(home)]
-    found = {Path(home.__file__): root for home in homes if home.__file__ and (root := _root(home))}
+    found = {Path(str(home.__file__)): root for home in homes if (root := _root(home))}
     searched = (Path(place).resolve() for place in sys.path)
     folders = {*found.values(), *(str(place) for place in searched if place.is_dir() and not _is_installed(place))}
     used = (Path(file.path) for file in task_files(found, folders) if file.digest)
