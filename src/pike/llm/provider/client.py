@@ -148,7 +148,11 @@ class ProviderClient:
         if not (response.provider_details or {}).get("finish_reason"):
             if not response.text:
                 raise ValueError("there is no answer in it")
-            # The server closed the connection in the middle: what came is read like an answer that was cut off.
+            fences = f"\n{response.text}".count("\n```")
+            if not fences or fences % 2:
+                what = f"'{self.name}': the connection closed before the answer was complete"
+                raise ProviderError(what, transient=True)
+            # Whole code blocks are an answer that is paid; a server that never gives a reason can be asked, too.
             return replace(response, finish_reason="length")
         return response
 
