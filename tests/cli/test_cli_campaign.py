@@ -7,12 +7,14 @@ import json
 from pathlib import Path
 
 import pytest
+import typer
 from rich.console import Console
 
 from pike.api.campaigns import Shared, campaign
 from pike.api.views import CampaignProgress
 from pike.cli import main
-from pike.cli.compare.campaign import CampaignWatcher
+from pike.cli.compare.campaign import CampaignWatcher, finish
+from pike.cli.terminal import Terminal
 from pike.engine import InstantExecutor
 from pike.engine.schedule.progress import ContenderProgress, OpenRun
 
@@ -85,6 +87,20 @@ def test_a_campaign_is_carried_on_reported_and_replayed(
         json.loads(capsys.readouterr().out)["standings"]
         == json.loads((tmp_path / "c" / "campaign.json").read_text())["standings"]
     )
+
+
+def test_runs_that_wait_for_answers_are_no_failed_ones(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.write_text(config.read_text().replace(f', "{tmp_path}/missing.py"', ""))
+    done = campaign(config, out=tmp_path / "c", llm="by-hand", shared=Shared(InstantExecutor()))
+    with pytest.raises(typer.Exit) as end:
+        finish(Terminal(), done.folder, done.figures)
+    assert end.value.exit_code == 0
+    said = capsys.readouterr().out
+    assert "waits for answers" in said
+    assert "1.00×" not in said and "1/1" not in said
+    assert "from when each had timed its original" in said
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ from pike.reporting.standings import FAST as FAST
 from pike.reporting.standings import Axis as Axis
 from pike.reporting.standings import Cut as Cut
 from pike.reporting.standings import Spread as Spread
+from pike.reporting.standings import Standing as Standing
 from pike.reporting.view import index_view as index_view
 from pike.reporting.view import page as page
 from pike.reporting.view import policy as policy
