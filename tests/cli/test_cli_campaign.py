@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,7 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_campaign_is_carried_on_reported_and_replayed(
+def test_a_campaign_is_carried_on_and_reported(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     done = campaign(config, out=tmp_path / "c", shared=Shared(InstantExecutor()))
@@ -81,6 +82,15 @@ def test_a_campaign_is_carried_on_reported_and_replayed(
     assert main.run(["report", str(tmp_path / "c" / "runs" / run)]) == 0
     capsys.readouterr()
 
+    shutil.rmtree(tmp_path / "c" / "runs" / run / "blobs")
+    assert main.run(["report", str(tmp_path / "c" / "runs" / run)]) == 3
+    assert "which is missing" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_campaign_is_replayed(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    campaign(config, out=tmp_path / "c", shared=Shared(InstantExecutor()))
+    assert main.run(["report", str(tmp_path / "c")]) == 0
+    capsys.readouterr()
     again = ["campaign", str(config), "--llm", f"replay:{tmp_path / 'c'}", "--out", str(tmp_path / "again"), "--yes"]
     assert main.run([*again, "--json"]) == 1
     assert (

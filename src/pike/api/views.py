@@ -24,6 +24,7 @@ from pike.exchange import Exported as Exported
 from pike.reporting import ReportedCandidate as ReportedCandidate
 from pike.reporting import RunSummary as RunSummary
 from pike.reporting import has_results as has_results
+from pike.reporting import require_texts as require_texts
 from pike.reporting import summarise as summarise
 from pike.reporting.campaign import CampaignFigures as CampaignFigures
 from pike.reporting.campaign import CellFigures as CellFigures
