@@ -49,6 +49,11 @@ class StoreError(BoundaryError):
     """The journal cannot be read or written (disk full, locked by another process, damaged)."""
 
 
+def reason_of(error: Exception) -> str:
+    """Why a file cannot be read, without the number and the path that an `OSError` repeats."""
+    return getattr(error, "strerror", "") or str(error)
+
+
 @contextmanager
 def needing(what: str, extra: str) -> Iterator[None]:
     """Where a package is missing, say what needs it and name the extra that brings it."""

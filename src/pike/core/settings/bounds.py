@@ -9,32 +9,17 @@ from typing import Any
 from pike.core.errors import UserError
 
 _INF = math.inf
-_SECONDS = (0.001, 1e6)
+_FROM_0 = """budget.queries budget.usd budget.tokens campaign.queries campaign.usd engine.judges
+evaluate.memory_bytes evaluate.threads prompt.most_tokens"""
+_FROM_1 = """campaign.concurrency campaign.repeats engine.concurrency engine.finalists evaluate.correctness_seeds
+evaluate.max_processes llm.max_attempts llm.max_output_tokens llm.top_k"""
+_SECONDS = "evaluate.max_timing_seconds evaluate.timeout_seconds llm.timeout_seconds"
 BOUNDS: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(_FROM_0.split(), (0, _INF)),
+    **dict.fromkeys(_FROM_1.split(), (1, _INF)),
+    **dict.fromkeys(_SECONDS.split(), (0.001, 1e6)),
+    **dict.fromkeys(("campaign.max_hours", "engine.max_hours"), (0, 1e6)),
     "llm.top_p": (0, 1),
-    "llm.top_k": (1, _INF),
-    "llm.timeout_seconds": _SECONDS,
-    "llm.max_output_tokens": (1, _INF),
-    "llm.max_attempts": (1, _INF),
-    "budget.queries": (0, _INF),
-    "budget.usd": (0, _INF),
-    "budget.tokens": (0, _INF),
-    "evaluate.timeout_seconds": _SECONDS,
-    "evaluate.memory_bytes": (0, _INF),
-    "evaluate.max_processes": (1, _INF),
-    "evaluate.threads": (0, _INF),
-    "evaluate.correctness_seeds": (1, _INF),
-    "evaluate.max_timing_seconds": _SECONDS,
-    "engine.concurrency": (1, _INF),
-    "engine.judges": (0, _INF),
-    "engine.finalists": (1, _INF),
-    "engine.max_hours": (0, 1e6),
-    "prompt.most_tokens": (0, _INF),
-    "campaign.repeats": (1, _INF),
-    "campaign.concurrency": (1, _INF),
-    "campaign.usd": (0, _INF),
-    "campaign.queries": (0, _INF),
-    "campaign.max_hours": (0, 1e6),
 }
 """The least and the most of settings by their places; the others can be any number that is finite."""
 

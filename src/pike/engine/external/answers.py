@@ -58,7 +58,7 @@ def answer_from(data: bytes, what: str, *, is_file: bool) -> Answer:
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        raise UserError(f"{what} is no text (byte {error.start:,}): give a Python file in UTF-8") from None
+        raise UserError(f"{what} is no text (byte {error.start:,}): give it in UTF-8") from None
     return as_answer(text) if is_file else Answer(text)
 
 
