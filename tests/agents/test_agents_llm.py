@@ -58,6 +58,14 @@ async def test_an_unusable_brainstorm_brings_none_and_says_why(finish, why):
     assert (proposal.ideas, proposal.failure) == ((), why)
 
 
+async def test_of_several_files_in_an_answer_the_note_says_that_the_last_was_taken():
+    other = FILE + "# other\n"
+    proposal = await scripted(f"```python\n{other}```\nor\n```python\n{FILE}```\n").act(make())
+    assert (proposal.source, proposal.note) == (FILE, "the last of 2 files in the answer: fused relu")
+    twice = await scripted(f"```python\n{FILE}```\nagain\n```python\n{FILE}```\n").act(make())
+    assert twice.note == "fused relu", "the same file twice is one"
+
+
 async def test_an_optimisation_brings_a_file_with_author_and_note():
     agent = scripted(f"Sure.\n```python\n{FILE}```\n")
     plain = await agent.act(make())

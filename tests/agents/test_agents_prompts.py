@@ -82,6 +82,12 @@ def test_terminal_escapes_and_odd_characters_are_removed():
     assert [s.text for s in streams("\x1b[1mbold\x1b[0m")] == ["bold"]
 
 
+def test_half_a_surrogate_pair_in_a_candidate_leaves_a_prompt_that_can_be_sent():
+    prompt = render(make(Role.FIX, failing=refused(Status.PARSE_ERROR, "no text", source="# \ud800 half\n")))
+    assert "# ? half" in prompt.user
+    assert prompt.user.encode()
+
+
 def test_a_log_without_streams_and_one_with_a_forged_mark_lose_nothing():
     assert [(s.name, s.text) for s in streams("just text")] == [("the log", "just text")]
     forged = streams("--- stdout ---\none\n--- stdout ---\ntwo\n--- stderr ---\nthree")

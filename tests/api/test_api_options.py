@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 
 from pike.api.options import compose_config
 from pike.core.errors import UserError
-from pike.core.settings.config import RunConfig, StrategyConfig
+from pike.core.settings.bounds import BOUNDS
+from pike.core.settings.budget import Budget
+from pike.core.settings.config import EngineConfig, RunConfig, StrategyConfig
 from pike.core.step import Role
 from pike.core.verdict.evaluation import Precision, Tolerance
 
@@ -102,11 +106,38 @@ def test_options_of_the_strategy_are_handed_on() -> None:
         ({"settings": ["engine.finalists=0"]}, "at least 1"),
         ({"settings": "nothing"}, "a.b=value"),
         ({"config": "/no/such.toml"}, "cannot be read"),
+        ({"max_minutes": math.inf}, "'engine.max_hours' must be between 0 and 1,000,000, not inf"),
+        ({"max_minutes": math.nan}, "'engine.max_hours' must be between 0 and 1,000,000, not nan"),
+        ({"max_minutes": -1.2}, "not -0.02"),
+        ({"usd_budget": math.nan}, "'budget.usd' must be at least 0, not nan"),
+        ({"settings": ["llm.timeout_seconds=nan"]}, "'llm.timeout_seconds' must be between 0.001 and 1,000,000"),
+        ({"settings": ["llm.timeout_seconds=0"]}, "not 0"),
+        ({"settings": [f"llm.timeout_seconds=1{'0' * 400}"]}, "llm.timeout_seconds"),
+        ({"settings": ["llm.max_attempts=0"]}, "at least 1, not 0"),
+        ({"settings": ["llm.top_p=7"]}, "'llm.top_p' must be between 0 and 1, not 7"),
+        ({"settings": ["llm.top_k=-1"]}, "at least 1, not -1"),
+        ({"settings": ["prompt.most_tokens=-1"]}, "at least 0"),
+        ({"settings": ["evaluate.timeout_seconds=nan"]}, "evaluate.timeout_seconds"),
+        ({"settings": ["evaluate.max_timing_seconds=-1"]}, "evaluate.max_timing_seconds"),
+        ({"settings": ["evaluate.correctness_seeds=0"]}, "at least 1, not 0"),
+        ({"config": RunConfig(budget=Budget(usd=math.nan))}, "budget.usd"),
+        ({"config": RunConfig(engine=EngineConfig(max_hours=math.inf))}, "engine.max_hours"),
     ],
 )
 def test_a_mistake_is_one_sentence_with_the_cure(options: dict[str, object], said: str) -> None:
     with pytest.raises(UserError, match=said.replace(".", r"\.")):
         compose_config("t", options)  # type: ignore[arg-type]
+
+
+def test_each_number_of_a_run_has_bounds() -> None:
+    parts = {name: getattr(RunConfig(), name) for name in ("llm", "budget", "evaluate", "engine", "prompt")}
+    numbers = {
+        f"{name}.{field}"
+        for name, part in parts.items()
+        for field, hint in get_type_hints(type(part)).items()
+        if {int, float} & {hint, *get_args(hint)}
+    }
+    assert numbers - BOUNDS.keys() == {"engine.run_seed"}
 
 
 def test_a_file_that_is_no_toml_is_refused(tmp_path: Path) -> None:

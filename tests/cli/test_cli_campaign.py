@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from pathlib import Path
 
 import pytest
+import typer
 from rich.console import Console
 
 from pike.api.campaigns import Shared, campaign
 from pike.api.views import CampaignProgress
 from pike.cli import main
-from pike.cli.compare.campaign import CampaignWatcher
+from pike.cli.compare.campaign import CampaignWatcher, finish
+from pike.cli.terminal import Terminal
 from pike.engine.executors.instant import InstantExecutor
 from pike.engine.schedule.progress import ContenderProgress, OpenRun
 
@@ -59,7 +62,7 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_campaign_is_carried_on_reported_and_replayed(
+def test_a_campaign_is_carried_on_and_reported(
     config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     done = campaign(config, out=tmp_path / "c", shared=Shared(InstantExecutor()))
@@ -79,12 +82,35 @@ def test_a_campaign_is_carried_on_reported_and_replayed(
     assert main.run(["report", str(tmp_path / "c" / "runs" / run)]) == 0
     capsys.readouterr()
 
+    shutil.rmtree(tmp_path / "c" / "runs" / run / "blobs")
+    assert main.run(["report", str(tmp_path / "c" / "runs" / run)]) == 3
+    assert "which is missing" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_campaign_is_replayed(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    campaign(config, out=tmp_path / "c", shared=Shared(InstantExecutor()))
+    assert main.run(["report", str(tmp_path / "c")]) == 0
+    capsys.readouterr()
     again = ["campaign", str(config), "--llm", f"replay:{tmp_path / 'c'}", "--out", str(tmp_path / "again"), "--yes"]
     assert main.run([*again, "--json"]) == 1
     assert (
         json.loads(capsys.readouterr().out)["standings"]
         == json.loads((tmp_path / "c" / "campaign.json").read_text())["standings"]
     )
+
+
+def test_runs_that_wait_for_answers_are_no_failed_ones(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.write_text(config.read_text().replace(f', "{tmp_path}/missing.py"', ""))
+    done = campaign(config, out=tmp_path / "c", llm="by-hand", shared=Shared(InstantExecutor()))
+    with pytest.raises(typer.Exit) as end:
+        finish(Terminal(), done.folder, done.figures)
+    assert end.value.exit_code == 0
+    said = capsys.readouterr().out
+    assert "waits for answers" in said
+    assert "1.00×" not in said and "1/1" not in said
+    assert "from when each had timed its original" in said
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,9 @@ def test_a_run_that_has_ended_shows_how_without_colours_where_none_are_wanted(fo
     command = [*JUDGED_SLOWLY, "watch", "run"]
     option, variable = Shown([*command, "--no-color"], folder), Shown(command, folder, NO_COLOR="1")
     dumb = Shown(command, folder, TERM="dumb")
+    plain = pike(folder, command).stderr.splitlines()
+    assert [line for line in plain if "(" in line] == plain[-1:], "only the last event has the figures of the end"
+    assert plain[-1].startswith("[") and "best 4.00×" in plain[-1]
     quiet = pike(folder, [*command, "--quiet", "--json"])
     assert (quiet.returncode, quiet.stderr) == (0, "")
     assert json.loads(quiet.stdout)["speedup"] == 4.0

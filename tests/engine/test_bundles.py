@@ -17,6 +17,7 @@ from engine_material import TASK, RuledJudge, config, events, wiring
 from engine_material import answer as fenced
 
 from pike import engine
+from pike.cli import main
 from pike.core.errors import StoreError, UserError
 from pike.core.events import Judged, QueryAnswered
 from pike.core.settings.config import EngineConfig
@@ -92,6 +93,18 @@ async def test_a_run_whose_candidates_are_judged_elsewhere_ends_as_one_that_is_j
     for verdicts in ("1.jsonl", "2.jsonl"):
         await tell_verdicts({"": run}, tmp_path / verdicts, here())
     assert events(run) == before
+
+
+async def test_a_file_without_a_verdict_is_said_to_hold_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, bundle, out = tmp_path / "run", tmp_path / "run.bundle", tmp_path / "out.jsonl"
+    await begin(run)
+    await batch.bundle_runs(run, write(tmp_path / "answers"), bundle, here())
+    await judged(bundle, out)
+    out.write_text(out.read_text().splitlines(keepends=True)[0])
+    assert await asyncio.to_thread(main.run, ["tell", str(run), str(out)]) == 0
+    assert "holds no verdict yet" in " ".join(capsys.readouterr().out.split())
 
 
 async def test_a_time_limit_keeps_what_is_judged_and_the_next_call_goes_on(tmp_path: Path) -> None:

@@ -209,7 +209,7 @@ async def test_a_campaign_is_carried_on_by_one_process(tmp_path: Path) -> None:
         ({"campaign": {"contenders": []}}, "no contenders"),
         ({"campaign": {"contenders": ["pike-bb"]}}, "did you mean 'pike-b'"),
         ({"campaign": {"contenders": [{"name": "x"}]}}, "campaign.contenders"),
-        ({"campaign": {"contenders": [{"name": "x", "base": "pike-b", "fixes": 2}]}}, "strategy.fixes"),
+        ({"campaign": {"contenders": [{"name": "x", "base": "pike-b", "fixes": 2}]}}, "contender 'x' .*strategy.fixes"),
         ({"campaign": {"contenders": [3]}}, "campaign.contenders"),
         ({"campaign": {"contenders": [{"base": "pike-b", "llm": {"coaa": "x"}}]}}, "llm.coaa"),
         ({"campaign": {"contenders": ["pike-b", "pike-b"]}}, "twice"),

@@ -169,3 +169,12 @@ def test_a_money_budget_needs_a_price_or_a_token_cap() -> None:
         require_cap(Budget(usd=5.0), unpriced)
     require_cap(Budget(usd=5.0, tokens=1000), unpriced)
     require_cap(Budget(usd=5.0), client(Line(text="x")))
+
+
+async def test_an_answer_is_lost_only_with_a_call_that_is_under_way() -> None:
+    books = Books(Budget())
+    task = asyncio.create_task(books.ask(client(Line(text="x", delay_seconds=0.05)), 0))
+    await asyncio.sleep(0.01)
+    assert (books.ledger.loses(0), books.ledger.loses(1), books.accounts.in_flight) == (True, False, 1)
+    await task
+    assert (books.ledger.loses(0), books.accounts.in_flight) == (False, 0)

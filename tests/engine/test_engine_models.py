@@ -112,10 +112,11 @@ def test_roles_fall_back_on_each_other() -> None:
 @pytest.mark.parametrize(
     ("llm", "said"),
     [
-        (LlmConfig(coa=("none", "openai:a")), "'none' cannot be one of several models of 'iba'"),
+        (LlmConfig(coa=("none", "openai:a")), "'none' cannot be one of several models of --llm"),
+        (LlmConfig(coa=("by-hand", "foo:bar")), "'foo:bar' names no model"),
         (
             LlmConfig(coa="openai:a", efa=("openai:a", "replay:x")),
-            "'replay:x' cannot be one of several models of 'efa'",
+            "'replay:x' cannot be one of several models of --efa-llm",
         ),
         (LlmConfig(coa="replay:x", code="openai:a"), "leave out --code-llm"),
         (LlmConfig(coa="none", plan="openai:a"), "give both --plan-llm and --code-llm"),
@@ -146,6 +147,8 @@ def test_a_strategy_of_recipes_asks_no_model_whatever_was_given(tmp_path: Path) 
     recipes = replace(both(tmp_path), strategy=StrategyConfig("recipes"))
     assert {name for names in model_names(resolve(recipes).llm).values() for name in names} == {"none"}
     assert estimate(TASK, recipes).usd == 0
+    by_hand = estimate(TASK, config("by-hand", queries=50))
+    assert by_hand.usd == 0 and by_hand.calls > 0 and not any("price" in said for said in by_hand.assumptions)
     replay = replace(recipes, llm=LlmConfig(coa=f"replay:{tmp_path}"))
     assert resolve(replay).llm == replay.llm
     assert resolve(both(tmp_path)).llm == both(tmp_path).llm

@@ -2,7 +2,8 @@
 
 import pytest
 
-from pike.core.events import Event, Judged, Stopped
+from pike.core.events import Event, Judged, Proposed, Stopped
+from pike.core.step import Candidate
 from pike.core.verdict.evaluation import Effort, Evaluation, Status, Timing
 from pike.engine.state.progress import line_of
 
@@ -20,6 +21,11 @@ def judged(contention: float, effort: Effort = Effort.SEARCH, *labels: str) -> J
         (judged(0.3), "c3: 2.00x, while other programs held the CPU"),
         (judged(0.0, Effort.SEARCH, "kernels-of-others"), "c3: 2.00x, while other programs held the GPU"),
         (Judged("c3", Evaluation(Status.WRONG_OUTPUT, "off by 3\nat 7")), "c3: wrong-output: off by 3"),
+        (
+            Proposed(0, Candidate("c3", "x", "original", note="the last of 2 files in the answer: y")),
+            "c3: the last of 2 files in the answer",
+        ),
+        (Proposed(0, Candidate("c3", "x", "original", note="y")), ""),
         (Stopped("hours"), "asking stopped: hours"),
     ],
 )

@@ -230,8 +230,9 @@ async def test_a_model_that_writes_a_syntax_error_is_judged_because_it_is_repair
 
 async def test_it_must_be_clear_which_prompt_is_answered(tmp_path: Path) -> None:
     await begin(tmp_path, "pike-b:no-iba", concurrency=1)
-    with pytest.raises(UserError, match="pike ask"):
-        await tell(tmp_path, answer("valid 2ms"))
+    for step in (None, 7):
+        with pytest.raises(UserError, match="pike ask"):
+            await tell(tmp_path, answer("valid 2ms"), step=step)
     question = await external_run.ask(tmp_path, wiring())
     with pytest.raises(UserError, match="Step 7 does not wait"):
         await tell(tmp_path, answer("valid 2ms"), step=7)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pike.judge.candidate_file import has_third_party_header
+from pike.judge.candidate_file import has_third_party_header, parse_problem
 
 ORIGINAL = "# Copyright 2024 The Task's Authors\nclass Model: ...\n"
 
@@ -21,3 +21,16 @@ ORIGINAL = "# Copyright 2024 The Task's Authors\nclass Model: ...\n"
 )
 def test_a_header_of_others_is_found_and_the_task_s_own_is_not(source: str, whose: bool) -> None:
     assert has_third_party_header(source, ORIGINAL) is whose
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("# \ud800\nclass ModelNew: ...\n", "the answer holds characters that are no text"),
+        ("class ModelNew: ...\0\n", "not valid Python: source code string cannot contain null bytes"),
+        ("#" * 1_100_000, "the file is larger than 1048576 bytes"),
+        ("# é\nclass ModelNew: ...\n", ""),
+    ],
+)
+def test_a_text_that_is_no_python_file_has_a_reason(source: str, why: str) -> None:
+    assert parse_problem(source) == why

@@ -162,10 +162,20 @@ async def test_silence_in_the_middle_of_an_answer_is_a_transient_timeout(client,
     assert caught.value.transient
 
 
-async def test_a_stream_that_ends_too_early_is_an_answer_that_was_cut_off(client, ask):
-    with FakeServer([FakeReply("half an answer", pieces=8, fault=Fault.CLOSE_MID_BODY)]) as server:
+@pytest.mark.parametrize("text", ["half an answer", "Here:\n```python\nx = 1\ny = 2\n```\n"])
+async def test_a_stream_that_ends_too_early_is_a_transient_failure(client, ask, text):
+    said = "the connection closed before the answer was complete"
+    reply = FakeReply(text, pieces=8, fault=Fault.CLOSE_MID_BODY)
+    with FakeServer([reply]) as server, pytest.raises(ProviderError, match=said) as caught:
+        await client(server).complete(ask())
+    assert caught.value.transient
+
+
+async def test_a_stream_that_ends_without_a_reason_after_a_whole_code_block_is_an_answer(client, ask):
+    whole = "```python\nx = 1\n```\n"
+    with FakeServer([FakeReply(whole + "y" * len(whole), pieces=2, fault=Fault.CLOSE_MID_BODY)]) as server:
         answer = await client(server).complete(ask())
-    assert "half an answer".startswith(answer.text) and answer.text
+    assert answer.text.startswith(whole)
     assert answer.finish is Finish.LENGTH
 
 

@@ -5,6 +5,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from pike.core.query import Query
+from pike.core.step import Role
 from pike.llm.provider.slots import GOOD_TO_RISE, Slots
 
 
@@ -123,3 +125,13 @@ async def test_no_more_than_the_limit_are_under_way_and_a_cancelled_one_gives_it
     holding[0].cancel()
     await asyncio.wait_for(slots.one().__aenter__(), 5.0)
     holding[1].cancel()
+
+
+async def test_only_requests_with_a_place_have_been_sent() -> None:
+    slots, asked = Slots(Clock()), [Query(step, Role.FIX, "", "", 0.0, 1) for step in (0, 0, 0)]
+    async with slots.one(asked[0]), slots.one(asked[1]):
+        waiting = asyncio.create_task(slots.one(asked[2]).__aenter__())
+        await asyncio.sleep(0)
+        assert [slots.holds(query) for query in asked] == [True, True, False]
+    await waiting
+    assert [slots.holds(query) for query in asked] == [False, False, True]

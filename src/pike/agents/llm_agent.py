@@ -14,7 +14,7 @@ from pike.agents.reading.ideas import parse_ideas
 from pike.agents.reading.plans import find, improvable, instructions, refusal
 from pike.core.agent import Context, Proposal
 from pike.core.query import Answer, Finish, Query
-from pike.core.step import ORIGINAL, Role, Step
+from pike.core.step import LAST_OF, ORIGINAL, Role, Step
 from pike.core.text.printable import printable
 
 Asker = Callable[[Query], Awaitable[Answer]]
@@ -75,7 +75,7 @@ def _read_ideas(answer: Answer) -> Proposal:
 
 def _read_candidate(step: Step, answer: Answer) -> Proposal:
     found = extract(answer.text, answer.finish)
-    note = _note(step, found.source)
+    note = _note(step, found.source, f"{LAST_OF}{found.files} files in the answer" if found.files > 1 else "")
     return Proposal(found.source, author=answer.model, note=note, refused=found.refused, parent=answer.parent)
 
 
@@ -83,8 +83,8 @@ def _held_to_plan(context: Context, proposal: Proposal) -> Proposal:
     return proposal if proposal.refused else replace(proposal, refused=refusal(context, proposal.source))
 
 
-def _note(step: Step, source: str) -> str:
-    """One line on the candidate: its idea or plan, or its own first comment."""
+def _note(step: Step, source: str, remark: str) -> str:
+    """One line on the candidate: a remark, then its idea or plan, or its own first comment."""
     comment = _COMMENT.match(source)
     text = comment[1].strip("\"' ") if comment else ""
     given = step.idea or (" / ".join(instructions(step.plan)) if step.role is Role.CODE else "")
@@ -92,5 +92,5 @@ def _note(step: Step, source: str) -> str:
         text = given.strip().partition("\n")[0]
     if step.role.repairs:
         text = f"fix {step.attempt} of {step.failing}" + (f": {text}" if text else "")
-    line = " ".join(printable(text).split())
+    line = " ".join(printable(": ".join(filter(None, (remark, text)))).split())
     return line if len(line) <= NOTE_CHARACTERS else line[: NOTE_CHARACTERS - 1] + "…"

@@ -5,10 +5,12 @@ Knows the layers: defaults, then a file, then keyword options, then `a.b=c` sett
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, TypedDict, cast, get_type_hints
 
 from pike.core.errors import UserError
+from pike.core.settings.bounds import check
 from pike.core.settings.config import LlmConfig, RunConfig, StrategyConfig
 from pike.core.settings.merging import merge, parse_setting
 
@@ -101,23 +103,15 @@ def read_toml(path: Path) -> Mapping[str, Any]:
 
 
 def check_settings(config: RunConfig) -> None:
-    """Refuse numbers that make no sense.
+    """Refuse numbers and devices that make no sense.
 
     Raises:
-        UserError: naming the setting and the least it can be.
+        UserError: naming the setting and what it can be.
     """
-    for place, value, least in (
-        ("engine.concurrency", config.engine.concurrency, 1),
-        ("engine.finalists", config.engine.finalists, 1),
-        ("engine.judges", config.engine.judges, 0),
-        ("budget.queries", config.budget.queries, 0),
-        ("budget.usd", config.budget.usd, 0),
-        ("budget.tokens", config.budget.tokens, 0),
-        ("engine.max_hours", config.engine.max_hours, 0),
-        ("llm.max_output_tokens", config.llm.max_output_tokens, 1),
-    ):
-        if value is not None and value < least:
-            raise UserError(f"Setting '{place}' must be at least {least}, not {value}")
+    for section in ("llm", "budget", "evaluate", "engine", "prompt"):
+        part = getattr(config, section)
+        for field in fields(part):
+            check(f"{section}.{field.name}", getattr(part, field.name))
     if config.engine.devices and config.evaluate.device not in ("auto", "cuda"):
         raise UserError(
             f"Give either one device ({config.evaluate.device}) or several ({', '.join(config.engine.devices)})"

@@ -24,6 +24,7 @@ from pike.exchange import Exported as Exported
 from pike.reporting import ReportedCandidate as ReportedCandidate
 from pike.reporting import RunSummary as RunSummary
 from pike.reporting import has_results as has_results
+from pike.reporting import require_texts as require_texts
 from pike.reporting import summarise as summarise
 from pike.reporting.campaign import CampaignFigures as CampaignFigures
 from pike.reporting.campaign import CellFigures as CellFigures
@@ -35,6 +36,7 @@ from pike.reporting.standings import FAST as FAST
 from pike.reporting.standings import Axis as Axis
 from pike.reporting.standings import Cut as Cut
 from pike.reporting.standings import Spread as Spread
+from pike.reporting.standings import Standing as Standing
 from pike.reporting.view.index_view import index_view as index_view
 from pike.reporting.view.shell import as_json as as_json
 from pike.reporting.view.shell import page as page

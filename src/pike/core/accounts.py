@@ -63,6 +63,11 @@ class Accounts:
         calls = [*self._lost, *self._open.values()]
         return Uncertain(len(calls), sum((call.usd or 0.0 for call in calls), 0.0), sum(call.tokens for call in calls))
 
+    @property
+    def in_flight(self) -> int:
+        """How many calls of this process have no outcome yet, and are in no batch."""
+        return sum(step_id not in self._collectable for step_id, _ in self._open)
+
     def queries_of(self, step: Step) -> int:
         """How many queries a step is: none where recipes answer it."""
         return step.queries if self._llm.asks_model(step.role) else 0

@@ -49,6 +49,11 @@ class StoreError(BoundaryError):
     """The journal cannot be read or written (disk full, locked by another process, damaged)."""
 
 
+def reason_of(error: Exception) -> str:
+    """Why a file cannot be read, without the number and the path that an `OSError` repeats."""
+    return getattr(error, "strerror", "") or str(error)
+
+
 @contextmanager
 def saying(kind: type[PikeError], what: str, cure: str = "") -> Iterator[None]:
     """Where the system refuses something, say what it was, the system's reason, and the cure."""

@@ -10,6 +10,8 @@ from typing import Protocol
 
 from pike.core.verdict.evaluation import Evaluation
 
+LAST_OF = "the last of "
+"""How the note of a candidate begins whose answer holds several files."""
 ORIGINAL = "original"
 """The candidate id of the unmodified model, which every library holds."""
 

@@ -26,10 +26,12 @@ def parse_problem(source: str) -> str:
     """Why a text is no candidate file, empty if it is one. Reads the text, never runs it."""
     if not source.strip():
         return "the answer holds no code"
-    if len(source.encode()) > _MOST_BYTES:
-        return f"the file is larger than {_MOST_BYTES} bytes"
     try:
+        if len(source.encode()) > _MOST_BYTES:
+            return f"the file is larger than {_MOST_BYTES} bytes"
         parse(source)
+    except UnicodeEncodeError:
+        return "the answer holds characters that are no text"
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return f"not valid Python: {error}"
     return "" if class_name(source) else f"the file defines no class {CLASS_NAME}"

@@ -73,6 +73,9 @@ class Client(Protocol):
                 program).
         """
 
+    def loses(self, query: Query) -> bool:
+        """Whether an answer that is paid is lost if the call under way for a query is cancelled."""
+
     def price(self) -> Price | None:
         """What the model costs, None where that is unknown (never guessed as 0)."""
 
@@ -94,6 +97,10 @@ class LocalClient:
     def __init__(self, name: str) -> None:
         self.name = name
         """The name it was connected by."""
+
+    def loses(self, query: Query) -> bool:
+        """Always: nobody keeps the answer."""
+        return True
 
     def price(self) -> Price | None:
         """None: a cost is known only where an answer states it."""

@@ -45,6 +45,16 @@ from pike.reporting.summary import (
 from pike.store import read
 
 
+def require_texts(folder: Path) -> None:
+    """Read all that a run's journal refers to.
+
+    Raises:
+        StoreError: something is missing or damaged.
+    """
+    for _ in read(folder):
+        pass
+
+
 def summarise(folder: Path) -> RunSummary:
     """The figures of the run in `folder`, which may still be running.
 

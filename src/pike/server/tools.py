@@ -20,7 +20,7 @@ import anyio
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 import pike
 from pike.api import external
@@ -45,7 +45,7 @@ StepId = Annotated[int | None, Field(description="Which prompt, where several ar
 
 def build(runs: Runs) -> MCPServer:
     """A server with every tool, ready for any transport."""
-    server = MCPServer(
+    server = _Server(
         "pike",
         version=pike.__version__,
         instructions=INSTRUCTIONS.read_text(),
@@ -75,6 +75,19 @@ def _add(server: MCPServer, tool: Callable[..., Awaitable[dict[str, Any]]], anno
             raise ToolError(str(error)) from error
 
     server.add_tool(guarded, description=inspect.getdoc(tool), annotations=annotations)
+
+
+class _Server(MCPServer):
+    """Says in words which arguments cannot be used; the SDK shows pydantic's own text."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            wrong = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.__cause__.errors())
+            raise ToolError(f"{name} cannot take these arguments: {'; '.join(wrong)}") from error.__cause__
 
 
 class _Tools:

@@ -13,6 +13,7 @@ from pathlib import Path
 from pike.core.errors import StoreError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_DAMAGED = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
 _PRIMARY_CODE = 0xFF
 """The bits of an SQLite result code that extended codes refine."""
 _BUGS = (sqlite3.ProgrammingError, sqlite3.InterfaceError, sqlite3.IntegrityError, sqlite3.NotSupportedError)
@@ -28,8 +29,9 @@ def writing(folder: Path) -> Iterator[None]:
     except _BUGS:
         raise
     except sqlite3.Error as error:
-        full = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE == sqlite3.SQLITE_FULL
-        raise StoreError(_cannot_write(folder, full, str(error))) from error
+        code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
+        said = _cannot_write(folder, code == sqlite3.SQLITE_FULL, str(error))
+        raise StoreError(_cannot_read(folder, error) if code in _DAMAGED else said) from error
 
 
 @contextmanager
@@ -42,7 +44,13 @@ def reading(folder: Path) -> Iterator[None]:
     except _BUGS:
         raise
     except sqlite3.Error as error:
-        raise StoreError(f"The journal of run '{folder}' cannot be read: {error}") from error
+        raise StoreError(_cannot_read(folder, error)) from error
+
+
+def _cannot_read(folder: Path, error: sqlite3.Error) -> str:
+    damaged = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE in _DAMAGED
+    cure = "; it is damaged: put a copy of it back, or start the run again in another folder" if damaged else ""
+    return f"The journal of run '{folder}' cannot be read: {error}{cure}"
 
 
 def _cannot_write(folder: Path, full: bool, what: str) -> str:

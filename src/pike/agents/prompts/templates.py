@@ -42,11 +42,13 @@ class Templates:
             UserError: a template of the user's folder is not valid or uses an unknown value.
         """
         try:
-            return self._environment.get_template(name).render(values).strip()
+            text = self._environment.get_template(name).render(values).strip()
         except self._refusal as error:
             if not self._folder:
                 raise
             raise UserError(f"The prompt {name} with the templates in {self._folder} cannot be made: {error}") from None
+        # What a model wrote may hold halves of surrogate pairs, which no provider can be sent.
+        return text.encode("utf-8", "replace").decode()
 
 
 @cache

@@ -8,7 +8,7 @@ refuses it.
 import ast
 import re
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from pike.agents.reading.blocks import CodeBlock, blocks
@@ -35,10 +35,12 @@ class Extraction:
     Attributes:
         source: the file; if `refused`, the best guess, possibly empty.
         refused: why this is no candidate file, empty if it is one.
+        files: how many different candidate files the answer holds.
     """
 
     source: str
     refused: str = ""
+    files: int = 1
 
 
 def extract(answer: str, finish: Finish = Finish.STOP) -> Extraction:
@@ -57,7 +59,8 @@ def extract(answer: str, finish: Finish = Finish.STOP) -> Extraction:
     ]
     chosen = _choose(complete)
     if chosen is not None:
-        return _sized(chosen.text, _second_file(chosen, complete))
+        files = len({block.text for block in complete if _defines(block.text)})
+        return replace(_sized(chosen.text, _second_file(chosen, complete)), files=files)
     if not found:
         return _bare(text, finish)
     return _refusal(found, finish)

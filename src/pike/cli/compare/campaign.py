@@ -15,10 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from pike.api import campaigns as api
-from pike.api.views import Axis, CampaignFigures, CampaignProgress, CellFigures, CellState, Cut, Spread
+from pike.api.views import Axis, CampaignFigures, CampaignProgress, CellFigures, CellState, Cut, Spread, Standing
 from pike.cli import options as opt
 from pike.cli.display.live import LiveView, last_lines
-from pike.cli.display.run import WAITING
+from pike.cli.display.run import ELSEWHERE, WAITING
 from pike.cli.terminal import Terminal, table_of
 from pike.core import figures
 from pike.core.errors import UserError
@@ -63,15 +63,24 @@ def campaign(
     finish(terminal, done.folder, done.figures)
 
 
+_WAITS = {WAITING: "waits for answers", ELSEWHERE: "waits for verdicts"}
+
+
 def finish(terminal: Terminal, folder: Path, found: CampaignFigures) -> None:
     """Print what a campaign came to and end with the exit code that says so.
 
-    0: complete. 1: complete, but a run failed. 130: it can be carried on.
+    0: complete, or all that is left waits from outside. 1: that, but a run failed. 130: it can be
+    carried on.
     """
     show(terminal, folder, found)
     terminal.result(found)
     failed = any(cell.state is CellState.FAILED for cell in found.cells)
-    raise typer.Exit(130 if not found.finished else 1 if failed else 0)
+    ended = all(_waits(cell) or cell.state in (CellState.FINISHED, CellState.FAILED) for cell in found.cells)
+    raise typer.Exit(130 if not ended else 1 if failed else 0)
+
+
+def _waits(cell: CellFigures) -> bool:
+    return cell.state is CellState.BEGUN and cell.reason in _WAITS
 
 
 def show(terminal: Terminal, folder: Path, found: CampaignFigures) -> None:
@@ -81,7 +90,8 @@ def show(terminal: Terminal, folder: Path, found: CampaignFigures) -> None:
     failed = [cell for cell in found.cells if cell.state is CellState.FAILED]
     terminal.show(*(Text(line, style="yellow") for line in failures(failed)))
     spent = f"{figures.plural(found.spend.queries, 'query')}, {figures.usd(found.spend.usd)}"
-    terminal.show(f"{figures.plural(len(found.cells), 'run')}: {spent}, {figures.duration(found.seconds)}.")
+    open_for = f"open for {figures.duration(found.seconds)}, from when each had timed its original"
+    terminal.show(f"{figures.plural(len(found.cells), 'run')}: {spent}; {open_for}.")
     terminal.show(f"figures   {folder / 'campaign.json'}")
     if waiting := sum(cell.state is CellState.BEGUN and cell.reason == WAITING for cell in found.cells):
         runs = f"{figures.plural(waiting, 'run')} of them wait for answers"
@@ -95,21 +105,27 @@ def standings_table(found: CampaignFigures) -> Table:
     figures_of = ("clamped", "over repeats", "unclamped", "fast_1", "fast_1.5", "fast_2", "failed", "reached")
     table = table_of(("at", "contender"), figures_of)
     last: Cut | None = None
+    waiting = [cell for cell in found.cells if _waits(cell) and cell.speedup is None]
+    without, words = Counter(cell.contender for cell in waiting), {one.contender: _WAITS[one.reason] for one in waiting}
     for row in found.standings:
         if last is not None and row.cut != last:
             table.add_section()
         table.add_row(
             "" if row.cut == last else cut_text(row.cut),
             Text(row.contender),
-            figures.times(row.clamped.value),
-            _range(row.clamped),
-            figures.times(row.unclamped.value if row.unclamped else None),
-            *(f"{fast.value:.0%}" for _, fast in row.fast),
-            f"{row.failed}/{row.runs}",
+            *(_figures(row) if without[row.contender] < row.runs else (words[row.contender], *[figures.NOTHING] * 5)),
+            f"{row.failed - without[row.contender]}/{row.runs}",
             f"{row.reached}/{row.runs}",
         )
         last = row.cut
     return table
+
+
+def _figures(row: Standing) -> Iterable[str]:
+    yield figures.times(row.clamped.value)
+    yield _range(row.clamped)
+    yield figures.times(row.unclamped.value if row.unclamped else None)
+    yield from (f"{fast.value:.0%}" for _, fast in row.fast)
 
 
 def cut_text(cut: Cut) -> str:

@@ -52,8 +52,10 @@ class LiveView(Generic[S]):
         with self._lock:
             self._latest = progress
             if not self._console.is_interactive:
-                for line in fresh(self._seen, progress.events):
-                    self._console.print(Text(self.line(progress, line)), soft_wrap=True)
+                new = fresh(self._seen, progress.events)
+                # The snapshot is that of the last event; figures of the others are not known any more.
+                for line in (*new[:-1], *(self.line(progress, last) for last in new[-1:])):
+                    self._console.print(Text(line), soft_wrap=True)
             self._seen = progress.events
 
     def line(self, progress: S, event: str) -> str:

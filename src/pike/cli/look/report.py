@@ -8,7 +8,7 @@ from typing import Any
 
 from pike.api.campaigns import is_campaign, write_figures
 from pike.api.outputs import report as write_page
-from pike.api.views import RunSummary, summarise
+from pike.api.views import RunSummary, require_texts, summarise
 from pike.cli import options as opt
 from pike.cli.compare import campaign
 from pike.cli.terminal import Terminal
@@ -27,6 +27,8 @@ def report(run: opt.Run, as_json: opt.Json = False) -> None:
         terminal.show(_sentence(summary))
     terminal.show(str(page))
     terminal.result({"report": str(page), "summary": None if summary is None else _flat(summary)})
+    if summary is not None:
+        require_texts(run)  # the page may be of what was kept beside a journal whose texts are gone
 
 
 def _report_campaign(terminal: Terminal, folder: Path) -> None:

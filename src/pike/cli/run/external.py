@@ -146,6 +146,8 @@ def _tell_judged(terminal: Terminal, run: Path, verdicts: Path) -> None:
     with Watcher(terminal.notes) as watcher:
         told = external.tell_judged(run, verdicts, observer=watcher)
     rows = [(name, reply) for name, several in told.items() for reply in several]
+    if not rows:
+        terminal.show(f"{verdicts} holds no verdict yet: nothing was told")
     for name, reply in rows:
         step = reply.step.id if reply.step else ""
         terminal.show(f"{name or run} step {step}: {_in_short(reply)}")

@@ -193,15 +193,11 @@ def upgraded(campaign: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check(config: CampaignConfig) -> None:
-    """Refuse numbers that make no sense.
+    """Refuse cuts that make no sense, and a campaign without tasks.
 
     Raises:
-        UserError: naming the setting and the least it can be.
+        UserError: naming the setting.
     """
-    for name, least in (("repeats", 1), ("concurrency", 1), ("usd", 0), ("queries", 0), ("max_hours", 0)):
-        value = getattr(config, name)
-        if value is not None and value < least:
-            raise UserError(f"Setting 'campaign.{name}' must be at least {least}, not {value}")
     for name in ("query_cuts", "usd_cuts"):
         cuts = getattr(config, name)
         if any(cut <= 0 for cut in cuts) or list(cuts) != sorted(set(cuts)):

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from pike.core.codec import TAG, decode, tagged_kinds
 from pike.core.errors import UserError
+from pike.core.settings.bounds import check
 from pike.core.settings.config import StrategyConfig
 
 T = TypeVar("T")
@@ -36,7 +37,7 @@ def merge(base: T, layer: typing.Mapping[str, Any], where: str = "") -> T:
         where: dotted path of `base`, for messages.
 
     Raises:
-        UserError: a key is unknown or a value has the wrong type.
+        UserError: a key is unknown, or a value has the wrong type or is out of its bounds.
     """
     kind = type(base)
     known = {f.name for f in dataclasses.fields(base)}  # type: ignore[arg-type]
@@ -50,7 +51,10 @@ def merge(base: T, layer: typing.Mapping[str, Any], where: str = "") -> T:
         if key not in known:
             raise UserError(f"Unknown setting '{path}'{_known(base, key)}")
         changes[key] = _merged_value(base, key, value, path)
-    return dataclasses.replace(base, **changes)  # type: ignore[type-var]
+    merged = dataclasses.replace(base, **changes)  # type: ignore[type-var]
+    for key, value in changes.items():
+        check(f"{where}{key}", value)
+    return merged
 
 
 def _merged_value(base: Any, key: str, value: Any, path: str) -> Any:
@@ -67,7 +71,7 @@ def _merged_value(base: Any, key: str, value: Any, path: str) -> Any:
         return overlaid(current, value)
     try:
         return decode(hint, value)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise UserError(f"Setting '{path}' cannot be {value!r}: {error}") from error
 
 

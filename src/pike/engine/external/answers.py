@@ -13,7 +13,7 @@ from pike.core.query import Answer
 from pike.core.step import ORIGINAL, Solution, Step
 from pike.core.text.parsing import parse
 from pike.engine.run.external_answers import waiting
-from pike.engine.run.loop import ELSEWHERE
+from pike.engine.run.loop import ELSEWHERE, WAITING
 from pike.engine.state.run_state import RunState
 from pike.search import FREE_FORM
 
@@ -57,7 +57,7 @@ def answer_from(data: bytes, what: str, *, is_file: bool) -> Answer:
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        raise UserError(f"{what} is no text (byte {error.start:,}): give a Python file in UTF-8") from None
+        raise UserError(f"{what} is no text (byte {error.start:,}): give it in UTF-8") from None
     return as_answer(text) if is_file else Answer(text)
 
 
@@ -124,8 +124,9 @@ def waiting_step(state: RunState, folder: Path, step: int | None) -> Step:
     """
     found = [step_state.step for step_state in waiting(state)]
     if not found:
-        verb = "bundle" if state.stopped == ELSEWHERE else "resume"
-        raise UserError(f"Nothing waits for an answer in {folder} ({state.stopped}): pike {verb} {folder}")
+        verb = {ELSEWHERE: "bundle", WAITING: "ask"}.get(state.stopped, "resume")
+        why = "no prompt is out" if state.stopped == WAITING else state.stopped
+        raise UserError(f"Nothing waits for an answer in {folder} ({why}): pike {verb} {folder}")
     if step is None:
         return found[0]
     for one in found:

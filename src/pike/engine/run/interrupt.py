@@ -1,4 +1,4 @@
-"""Ctrl-C: once to stop cleanly, twice to stop at once.
+"""Ctrl-C: once to stop cleanly, when answers in flight have come, twice to stop at once.
 
 Knows signals and the running event loop. Does not know how a run stops.
 """

@@ -6,10 +6,11 @@ last move. Does not know who writes (`agents`), judges (`executors`) or what com
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pike.core import figures
 from pike.core.agent import Agent, Proposal
 from pike.core.errors import ProviderError
 from pike.core.events import WORKER, Asked, Assigned, Event, Judged, Proposed, Stopped, Told
@@ -32,6 +33,8 @@ ELSEWHERE = "elsewhere"
 """Why a run stops whose candidates wait for verdicts of another machine."""
 OUT_OF_TIME = "the time was over before its verdict"
 """The failure of a candidate without a price that was still being judged when time was up."""
+LOOK_SECONDS = 0.2
+"""How soon a search that stops sees that a call failed, and will not be tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class SearchParts:
 
     Attributes:
         patience: failures in a row that end the run; 0 for none, because a replay repeats failures.
+        loses: whether the answer that a step waits for is paid, and lost if it is cancelled.
         borrowed: labels what is another run's.
     """
 
@@ -51,6 +55,7 @@ class SearchParts:
     timetable: Timetable
     patience: int
     borrowed: BorrowedLines
+    loses: Callable[[int], bool] = lambda _: False
 
 
 class Search:
@@ -85,7 +90,7 @@ class Search:
             self._fill()
             while self._tasks:
                 watched = self._tasks if self._halted else {*self._tasks, wish}
-                left = self._seconds_to_wait()
+                left = self._let_go() if self._halted else self._seconds_to_wait()
                 done, _ = await asyncio.wait(watched, timeout=left, return_when=asyncio.FIRST_COMPLETED)
                 if self._wish:
                     self._halt(self._wish)
@@ -100,7 +105,7 @@ class Search:
             await self._abandon()
 
     def request_stop(self, reason: str) -> None:
-        """Ask the search to stop soon: it cancels calls, and judges the candidates that it has."""
+        """Ask the search to stop soon: it waits for answers that are paid, and judges what it has."""
         self._wish = self._wish or reason
         self._wished.set()
 
@@ -121,9 +126,21 @@ class Search:
             return
         self._halted = reason
         self._record(Stopped(reason))
+        self._let_go()
+        if self._asking:
+            again = "again" if reason == self._wish else "twice"
+            self._parts.writer.board.note(
+                f"waiting for {figures.plural(len(self._asking), 'answer')} in flight "
+                f"(Ctrl-C {again} ends at once; a resume then asks, and pays, again)"
+            )
+
+    def _let_go(self) -> float | None:
+        """Cancel what is being asked and would not be lost; returns when to look again."""
         for task, step in self._tasks.items():
-            if step.id in self._asking:
+            if step.id in self._asking and not self._parts.loses(step.id):
+                self._asking.discard(step.id)
                 task.cancel()
+        return LOOK_SECONDS if self._asking else self._seconds_to_wait()
 
     def _stop_asking(self, reason: str, *before: Event) -> None:
         """Write why asking stops for good, after the events `before`; the first reason stays."""

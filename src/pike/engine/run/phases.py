@@ -7,7 +7,7 @@ a step (`loop`) or money (`ledger`).
 import asyncio
 import threading
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,7 @@ class Phases:
         self._phase: asyncio.Task[Any] | None = None
         self._interrupted = threading.Event()
         self._notes: list[str] = []
+        self._loses: Callable[[int], bool] = lambda _: False
 
     def compare_device(self) -> None:
         """Add a note if the run goes on with more or fewer threads.
@@ -96,7 +97,12 @@ class Phases:
             result = result_of(self._state, self._folder, self._elapsed_seconds(), tuple(self._notes))
             outputs.write(self._folder, self._state.task, result, self._parts.original)
         except StoreError as error:
-            raise StoreError(f"{error}. What was written is safe; continue with: pike resume {self._folder}") from error
+            lost = self._state.accounts.in_flight
+            again = (
+                f"{figures.plural(lost, 'answer')} in flight could not be kept: a resume asks again. " if lost else ""
+            )
+            what = f"{error}. {again}What was written is safe; continue with: pike resume {self._folder}"
+            raise StoreError(what) from error
         self._writer.board.enter("done")
         return result
 
@@ -155,6 +161,7 @@ class Phases:
         recipes = recipe_agent(self._parts.explorer, self._state) if used else None
         shared_budget = self._wiring.share.shared_budget if self._wiring.share else None
         ledger = Ledger(config.budget, self._state.accounts, self._writer.keep, shared_budget)
+        self._loses = ledger.loses
         return agents.by_role(self._state, ledger, recipes), recipes
 
     def _to_be_seeded(self) -> bool:
@@ -167,9 +174,8 @@ class Phases:
         pace = self._pace()
         patience = 0 if pace.limit is None else PATIENCE
         borrowed = BorrowedLines(self._folder, self._state.task.source, self._state.solutions)
-        return SearchParts(
-            self._writer, self._strategy, agents, self._judging, pace, self._timetable, patience, borrowed
-        )
+        parts = (self._writer, self._strategy, agents, self._judging, pace, self._timetable, patience, borrowed)
+        return SearchParts(*parts, self._loses)
 
     def _pace(self) -> Pace:
         agents, config, state = self._parts.agents, self._state.config, self._state

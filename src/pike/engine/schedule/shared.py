@@ -63,6 +63,9 @@ class _SharedClient:
     async def complete(self, query: Query) -> Answer:
         return await self._client.complete(query)
 
+    def loses(self, query: Query) -> bool:
+        return self._client.loses(query)
+
     def price(self) -> Price | None:
         return self._client.price()
 

@@ -99,6 +99,12 @@ class Ledger:
         self._shared_budget = shared_budget or SharedBudget()
         self._in_flight = self._shared_budget.calls_of(accounts)
         self._settled = self._shared_budget.settled
+        self._asked: dict[int, tuple[Client, Query]] = {}
+
+    def loses(self, step_id: int) -> bool:
+        """Whether a step has a call under way whose answer is paid, and lost if it is cancelled."""
+        asked = self._asked.get(step_id)
+        return asked is not None and asked[0].loses(asked[1])
 
     async def before(self, query: Query, attempt: int, client: Client) -> None:
         """Reserve the worst case and write that the call is about to be sent.
@@ -115,6 +121,7 @@ class Ledger:
                 await self._settled.wait()
             # No await from the check to here: another call cannot slip in between.
             self._in_flight[query.step_id, attempt] = worst
+            self._asked[query.step_id] = client, query
         try:
             await self.keep(QuerySent(query, attempt, client.name, worst.usd, worst.tokens))
         except BaseException:
@@ -134,6 +141,7 @@ class Ledger:
     async def _release(self, query: Query, attempt: int) -> None:
         async with self._settled:
             self._in_flight.pop((query.step_id, attempt), None)
+            self._asked.pop(query.step_id, None)
             self._settled.notify_all()
 
     def _short_of(self, worst: WorstCase, alone: bool) -> str | None:

@@ -23,14 +23,17 @@ def model_names(config: LlmConfig) -> dict[Role, tuple[str, ...]]:
     """The models of each role, first choice first; a role without its own takes those of another.
 
     Raises:
-        UserError: `none`, `by-hand` or a replay is one of several models.
+        UserError: `none`, `by-hand` or a replay is one of several models, or one beside it is none.
     """
     names = {role: config.models(role) for role in Role}
-    for role, several in names.items():
+    for role in Role:
+        several = config.own(role)
         alone = [name for name in several if name in (NONE, EXTERNAL) or name.startswith(REPLAY)]
         if alone and len(several) > 1:
+            for name in several:
+                llm.parse(name)
             hint = "; recipes join a search with --seed-recipes" if NONE in alone else ""
-            raise UserError(f"'{alone[0]}' cannot be one of several models of '{role}': give it alone{hint}")
+            raise UserError(f"'{alone[0]}' cannot be one of several models of {OPTIONS[role]}: give it alone{hint}")
     return names
 
 

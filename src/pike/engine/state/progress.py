@@ -16,13 +16,14 @@ from pike.core.events import (
     Compared,
     Event,
     Judged,
+    Proposed,
     QueryFailed,
     RunStarted,
     Stopped,
     Told,
 )
 from pike.core.settings.budget import Budget, Spend
-from pike.core.step import Role, Step
+from pike.core.step import LAST_OF, Role, Step
 from pike.core.verdict.evaluation import SHARED_DEVICE, Effort, Evaluation, Status
 from pike.engine.state.run_state import RunState
 from pike.engine.state.timetable import kept_seconds, limit_seconds
@@ -241,6 +242,8 @@ def line_of(event: Event) -> str:
             return f"c{step.id}: carries out a plan for {step.seed}"
         case Asked(step=step):
             return f"c{step.id}: round {step.round}, from {step.seed}"
+        case Proposed(candidate=candidate) if candidate.note.startswith(LAST_OF):
+            return f"{candidate.id}: {candidate.note.partition(':')[0]}"
         case Judged(candidate_id=id_, evaluation=evaluation, effort=effort):
             return f"{id_}: {'measured again: ' if effort is Effort.FINAL else ''}{_verdict(evaluation)}"
         case Compared(baseline=name, evaluation=evaluation):

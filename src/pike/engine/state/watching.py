@@ -107,7 +107,7 @@ class WatchedRun:
             case Resumed():
                 for begun in self.state.open_steps():
                     self._show(begun.step.id)
-            case Stopped(for_good=False):  # calls are given up; candidates are still judged
+            case Stopped(for_good=False):  # calls are given up or only waited for; candidates are still judged
                 for begun in self.state.open_steps():
                     if begun.candidate is None:
                         self._hide(begun.step.id)

@@ -147,7 +147,7 @@ def _bill(task: Task, config: RunConfig, agents: Agents, counts: Mapping[Role, f
             bill.output_tokens + count * written,
             None if usd is None or bill.usd is None else bill.usd + usd,
         )
-    return bill
+    return replace(bill, usd=0.0) if config.llm.costs_nothing else bill
 
 
 def _within(config: RunConfig, bill: _Bill) -> tuple[float, str]:

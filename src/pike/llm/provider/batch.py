@@ -77,6 +77,10 @@ class BatchClient(ProviderClient):
         self._keep = keep
         self._handles = dict(handles)
 
+    def loses(self, query: Query) -> bool:
+        """Never: a later process collects the batch."""
+        return False
+
     async def aclose(self) -> None:
         """Close the connections once a batch on its way has its handle; what was sent goes on."""
         for task in (*filter(None, [self._gathering]), *self._collecting.values()):

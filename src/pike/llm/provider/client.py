@@ -63,7 +63,7 @@ class ProviderClient:
         model = self._connected()
         if self._slots is None:
             return await self._answered(model, query, None)
-        async with self._slots.one() as call:
+        async with self._slots.one(query) as call:
             return await self._answered(model, query, call)
 
     async def _answered(self, model: Model, query: Query, call: Call | None) -> Answer:
@@ -73,6 +73,10 @@ class ProviderClient:
             # Not raised where it was caught: the SDK's exception, which holds request headers, would be its context.
             raise outcome
         return _answer(self._endpoint, query, outcome, time.monotonic() - started)
+
+    def loses(self, query: Query) -> bool:
+        """Whether the call has been sent: some wait for a place."""
+        return self._slots is None or self._slots.holds(query)
 
     def price(self) -> Price | None:
         """The listed price, None where it is unknown; needs no key."""
@@ -144,7 +148,11 @@ class ProviderClient:
         if not (response.provider_details or {}).get("finish_reason"):
             if not response.text:
                 raise ValueError("there is no answer in it")
-            # The server closed the connection in the middle: what came is read like an answer that was cut off.
+            fences = f"\n{response.text}".count("\n```")
+            if not fences or fences % 2:
+                what = f"'{self.name}': the connection closed before the answer was complete"
+                raise ProviderError(what, transient=True)
+            # Whole code blocks are an answer that is paid; a server that never gives a reason can be asked, too.
             return replace(response, finish_reason="length")
         return response
 

@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from pike.core.query import Query
+
 FIRST = 2
 """Requests at once before anything is known: one of them shows whether it had to wait."""
 SLOW = 3.0
@@ -29,12 +31,14 @@ class Call:
         crowded: all places were taken at a time since then, so its wait says how many there are.
         began: when its answer began to come, 0 while it waits.
         behind: seconds of its wait in which the server was busy with answers that have ended.
+        query: what is asked.
     """
 
     sent: float
     crowded: bool = False
     began: float = 0.0
     behind: float = 0.0
+    query: Query | None = None
 
 
 class Slots:
@@ -54,11 +58,11 @@ class Slots:
         self._changed = asyncio.Condition()
 
     @asynccontextmanager
-    async def one(self) -> AsyncIterator[Call]:
+    async def one(self, query: Query | None = None) -> AsyncIterator[Call]:
         """Wait for a place and hold it."""
         async with self._changed:
             await self._changed.wait_for(lambda: len(self._calls) < self.limit)
-            self._calls.append(call := Call(self._clock()))
+            self._calls.append(call := Call(self._clock(), query=query))
         if len(self._calls) >= self.limit:
             for each in self._calls:
                 each.crowded = True
@@ -70,6 +74,10 @@ class Slots:
                 each.behind += self._clock() - max(call.began, each.sent) if call.began else 0.0
             async with self._changed:
                 self._changed.notify_all()
+
+    def holds(self, query: Query) -> bool:
+        """Whether the call of a query has a place."""
+        return any(call.query is query for call in self._calls)
 
     def begins(self, call: Call) -> None:
         """The answer begins to come."""

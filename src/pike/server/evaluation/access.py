@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pike.api.service.desk import DIGEST, Quota
-from pike.core.errors import UserError
+from pike.core.errors import UserError, reason_of
 from pike.core.settings.merging import nearest
 
 SUBMIT, READ, TASKS, ADMIN = "submit", "read", "tasks", "admin"
@@ -81,7 +81,7 @@ def read_tokens(path: Path) -> dict[str, Caller]:
     try:
         tables = tomllib.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise UserError(f"The tokens in {path} cannot be read: {error}") from error
+        raise UserError(f"The tokens in {path} cannot be read: {reason_of(error)}") from error
     found = dict(_caller(path, name, table) for name, table in tables.items())
     if len(found) < max(1, len(tables)):
         raise UserError(f"{path} names no token, or one twice: give each name a table with its own sha256")

@@ -65,7 +65,10 @@ def _contender(given: Any, strategies: Mapping[str, Any]) -> Contender:
         known = {*strategies, *(preset.name for preset in search.presets())}
         if base not in known:
             raise UserError(f"There is no contender '{base}'{nearest(base, known | {one.name for one in BASELINES})}")
-        strategy = search.resolve(StrategyConfig(base, options, name), strategies)
+        try:
+            strategy = search.resolve(StrategyConfig(base, options, name), strategies)
+        except UserError as error:
+            raise UserError(f"The contender '{name or base}' cannot be used: {error}") from error
         kind = ContenderKind.RECIPES if search.needs(strategy).recipes_write else ContenderKind.RUN
         fixed = Contender(name or base, kind, strategy=strategy)
     elif refused := [*options, *(key for key in ("llm", "prompts") if key in table)]:
