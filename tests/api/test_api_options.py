@@ -108,7 +108,7 @@ def test_options_of_the_strategy_are_handed_on() -> None:
         ({"config": "/no/such.toml"}, "cannot be read"),
         ({"max_minutes": math.inf}, "'engine.max_hours' must be between 0 and 1,000,000, not inf"),
         ({"max_minutes": math.nan}, "'engine.max_hours' must be between 0 and 1,000,000, not nan"),
-        ({"max_minutes": -1.2}, "not -0.02"),
+        ({"max_minutes": -1.2}, "max_minutes is -1.2"),
         ({"usd_budget": math.nan}, "'budget.usd' must be at least 0, not nan"),
         ({"settings": ["llm.timeout_seconds=nan"]}, "'llm.timeout_seconds' must be between 0.001 and 1,000,000"),
         ({"settings": ["llm.timeout_seconds=0"]}, "not 0"),

@@ -67,7 +67,7 @@ class LiveView(Generic[S]):
         raise NotImplementedError
 
     def _shown(self) -> RenderableType:
-        return Text("starting ...", style="dim") if self._latest is None else self.panel(self._latest)
+        return Text("the original is examined ...", style="dim") if self._latest is None else self.panel(self._latest)
 
 
 def last_lines(progress: Snapshot) -> list[Text]:

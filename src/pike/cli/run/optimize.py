@@ -47,7 +47,6 @@ def optimize(
     terminal = Terminal(as_json, quiet)
     if not yes:
         _ask_before_spending(terminal, task, terms)
-    terminal.note("The original is examined.", style="dim")
     with Watcher(terminal.notes) as watcher:
         done = runs.optimize(task, out=out, track=track or (), observer=watcher, **terms)
     finish(terminal, done)
