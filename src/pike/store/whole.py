@@ -5,6 +5,7 @@ Knows how to replace a file atomically. Does not know what is in it.
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -19,7 +20,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     Raises:
         StoreError: the disk refuses.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with beside.open("wb") as file:
