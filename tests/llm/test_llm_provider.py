@@ -11,6 +11,7 @@ import pytest
 from pike.core.errors import ProviderError, UserError
 from pike.core.query import Finish
 from pike.core.settings.config import LlmConfig
+from pike.core.step import Role
 from pike.llm import connect, parse, require_keys
 from pike.llm.client import Price
 from pike.llm.fake_server import FakeReply, FakeServer, Fault
@@ -177,6 +178,13 @@ async def test_a_stream_that_ends_without_a_reason_after_a_whole_code_block_is_a
         answer = await client(server).complete(ask())
     assert answer.text.startswith(whole)
     assert answer.finish is Finish.LENGTH
+
+
+@pytest.mark.parametrize("role", [Role.BRAINSTORM, Role.PLAN])
+async def test_ideas_and_plans_without_a_reason_at_the_end_are_answers(client, ask, role):
+    with FakeServer([FakeReply("1. fuse\n2. fold\n", pieces=4, fault=Fault.CLOSE_MID_BODY)]) as server:
+        answer = await client(server).complete(ask(role=role))
+    assert answer.text.startswith("1. fuse") and answer.finish is Finish.LENGTH
 
 
 async def test_an_empty_answer_is_an_answer_and_not_asked_for_again(client, ask):

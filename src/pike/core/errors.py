@@ -50,7 +50,7 @@ class StoreError(BoundaryError):
 
 
 def reason_of(error: Exception) -> str:
-    """Why a file cannot be read, without the number and the path that an `OSError` repeats."""
+    """What the system said, without the number and the path that an `OSError` repeats."""
     return getattr(error, "strerror", "") or str(error)
 
 
@@ -60,7 +60,7 @@ def saying(kind: type[PikeError], what: str, cure: str = "") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise kind(f"{what}: {error.strerror or error}" + (f"; {cure}" if cure else "")) from error
+        raise kind(f"{what}: {reason_of(error)}" + (f"; {cure}" if cure else "")) from error
 
 
 @contextmanager

@@ -174,8 +174,9 @@ class Phases:
         pace = self._pace()
         patience = 0 if pace.limit is None else PATIENCE
         borrowed = BorrowedLines(self._folder, self._state.task.source, self._state.solutions)
-        parts = (self._writer, self._strategy, agents, self._judging, pace, self._timetable, patience, borrowed)
-        return SearchParts(*parts, self._loses)
+        return SearchParts(
+            self._writer, self._strategy, agents, self._judging, pace, self._timetable, patience, borrowed, self._loses
+        )
 
     def _pace(self) -> Pace:
         agents, config, state = self._parts.agents, self._state.config, self._state

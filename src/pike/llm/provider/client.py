@@ -149,10 +149,10 @@ class ProviderClient:
             if not response.text:
                 raise ValueError("there is no answer in it")
             fences = f"\n{response.text}".count("\n```")
-            if not fences or fences % 2:
+            if fences % 2 or not (fences or query.role in (Role.BRAINSTORM, Role.PLAN)):
                 what = f"'{self.name}': the connection closed before the answer was complete"
                 raise ProviderError(what, transient=True)
-            # Whole code blocks are an answer that is paid; a server that never gives a reason can be asked, too.
+            # Whole code blocks, ideas and plans are an answer that is paid: some servers never give a reason.
             return replace(response, finish_reason="length")
         return response
 
