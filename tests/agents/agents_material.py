@@ -29,7 +29,7 @@ H100 = DeviceFacts(
     l2_bytes=50 << 20,
     shared_bytes_per_block=232_448,
     registers_per_block=65_536,
-    compilers=("g++", "nvcc", "ninja", "triton"),
+    compilers=("g++", "nvcc", "ninja", "nvrtc", "triton"),
     versions=(("python", "3.11.9"), ("torch", "2.11.0+cu130"), ("triton", "3.7.0"), ("cuda", "13.0")),
 )
 

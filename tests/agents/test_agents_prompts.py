@@ -107,7 +107,7 @@ def test_the_device_and_its_limits_are_stated():
     user = render(make(device=H100)).user
     for fact in (
         "H100",
-        "9.0 (sm_90)",
+        "9.0 (sm_90a)",
         "132",
         "80.0 GiB",
         "50.0 MiB",

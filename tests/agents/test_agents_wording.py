@@ -48,7 +48,11 @@ def test_the_large_step_is_asked_for_by_the_daring_wording_alone():
 
 @pytest.mark.parametrize(
     ("device", "shown"),
-    [(CPU, {"cpp"}), (H100, {"cuda", "triton", "cuda_graph"}), (dataclasses.replace(CPU, compilers=()), set())],
+    [
+        (CPU, {"cpp"}),
+        (H100, {"nvrtc", "cuda", "triton", "cuda_graph"}),
+        (dataclasses.replace(CPU, compilers=()), set()),
+    ],
 )
 def test_examples_fit_the_machine(device, shown):
     user = render(make(device=device, terms=DARING)).user
@@ -56,7 +60,7 @@ def test_examples_fit_the_machine(device, shown):
     assert "## Worked examples" not in render(make(device=device)).user
 
 
-@pytest.mark.parametrize("name", ["cpp", "cuda", "triton", "cuda_graph"])
+@pytest.mark.parametrize("name", ["cpp", "nvrtc", "cuda", "triton", "cuda_graph"])
 def test_an_example_is_a_file_as_the_contract_wants_it(name):
     tree = ast.parse(example(name))
     assert any(isinstance(node, ast.ClassDef) and node.name == "ModelNew" for node in tree.body)

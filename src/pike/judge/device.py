@@ -56,6 +56,8 @@ def facts(device: torch.device, threads: int = 0) -> DeviceFacts:
     count = threads or len(os.sched_getaffinity(0))
     versions = [("python", platform.python_version()), ("torch", torch.__version__)]
     compilers = tuple(name for name in ("g++", "clang++", "nvcc", "ninja") if shutil.which(name, path=search_path()))
+    if "nvcc" in compilers and hasattr(torch.cuda, "_compile_kernel"):  # NVRTC is PyTorch's, its headers the toolkit's
+        compilers += ("nvrtc",)
     if importlib.util.find_spec("triton"):
         compilers += ("triton",)
         versions.append(("triton", str(getattr(__import__("triton"), "__version__", ""))))

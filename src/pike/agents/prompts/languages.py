@@ -15,10 +15,12 @@ class KernelLanguages:
     """The ways of writing kernels that work on this machine.
 
     Attributes:
+        nvrtc: CUDA kernels compile inside the process, by `torch.cuda._compile_kernel`.
         cpp_compiler: a C++ compiler exists, even if `cpp` is False because ninja is missing.
     """
 
     cuda: bool
+    nvrtc: bool
     triton: bool
     cpp: bool
     cpp_compiler: bool
@@ -31,6 +33,7 @@ def kernel_languages(device: DeviceFacts) -> KernelLanguages:
     cpp = compiler and "ninja" in names
     return KernelLanguages(
         cuda=device.is_cuda and cpp and "nvcc" in names,
+        nvrtc=device.is_cuda and "nvrtc" in names,
         triton=device.is_cuda and "triton" in names,
         cpp=cpp,
         cpp_compiler=compiler,

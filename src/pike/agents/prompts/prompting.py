@@ -12,7 +12,7 @@ from typing import Any
 
 from pike.agents.prompts.fences import fence, streams
 from pike.agents.prompts.languages import kernel_languages
-from pike.agents.prompts.tables import device_rows, hotspot_table, known_rows, profile_rows, score_table
+from pike.agents.prompts.tables import architecture, device_rows, hotspot_table, known_rows, profile_rows, score_table
 from pike.agents.prompts.templates import Templates
 from pike.agents.prompts.tracebacks import EXCEPTION, without_folders
 from pike.agents.prompts.windows import failures, verdict_text, window
@@ -105,6 +105,7 @@ def _values(context: Context) -> dict[str, Any]:
         "is_module": context.task.kind is TaskKind.MODULE,
         "languages": kernel_languages(context.device),
         "device_rows": device_rows(context.device),
+        "arch": architecture(context.device),
         "minutes": _number(context.options.timeout_seconds / 60),
         "terms": context.terms,
         "examples": _examples(context),
@@ -124,7 +125,13 @@ def _examples(context: Context) -> tuple[str, ...]:
     if not context.terms.daring or context.step.role not in (Role.OPTIMISE, Role.CODE):
         return ()
     can, on_gpu = kernel_languages(context.device), context.device.is_cuda
-    fits = {"cpp": can.cpp and not on_gpu, "cuda": can.cuda, "triton": can.triton, "cuda_graph": on_gpu}
+    fits = {
+        "cpp": can.cpp and not on_gpu,
+        "nvrtc": can.nvrtc,
+        "cuda": can.cuda,
+        "triton": can.triton,
+        "cuda_graph": on_gpu,
+    }
     return tuple(name for name, works in fits.items() if works)
 
 

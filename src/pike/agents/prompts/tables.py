@@ -17,7 +17,7 @@ _SCORE_HEAD = ("| file | ms per call | times as fast | score |", "|---|---|---|-
 def device_rows(device: DeviceFacts) -> tuple[tuple[str, str], ...]:
     """Name and value of each known fact about the device; unknown ones (0, empty) are left out."""
     kind = f"NVIDIA GPU, {device.name}" if device.is_cuda else f"CPU, {device.name}"
-    arch = device.capability.replace(".", "")
+    arch = architecture(device)
     cache = "L2 cache" if device.is_cuda else "Last-level cache"
     shared = f"{device.shared_bytes_per_block} bytes" if device.shared_bytes_per_block else ""
     rows = (
@@ -33,6 +33,12 @@ def device_rows(device: DeviceFacts) -> tuple[tuple[str, str], ...]:
         ("Versions", ", ".join(f"{name} {version}" for name, version in device.versions)),
     )
     return tuple((name, value) for name, value in rows if value)
+
+
+def architecture(device: DeviceFacts) -> str:
+    """What follows `sm_` for this device, for example `90a`: from Hopper on, with all of its own instructions."""
+    arch = device.capability.replace(".", "")
+    return f"{arch}a" if device.capability.partition(".")[0] not in ("", *"5678") else arch
 
 
 def profile_rows(profile: Profile) -> tuple[tuple[str, str], ...]:
