@@ -10,7 +10,7 @@ from pike.core.errors import UserError
 
 _INF = math.inf
 _FROM_0 = """budget.queries budget.usd budget.tokens campaign.queries campaign.usd engine.judges
-evaluate.memory_bytes evaluate.threads prompt.most_tokens"""
+engine.recipe_seeds evaluate.memory_bytes evaluate.threads prompt.most_tokens"""
 _FROM_1 = """campaign.concurrency campaign.repeats engine.concurrency engine.finalists evaluate.correctness_seeds
 evaluate.max_processes llm.max_attempts llm.max_output_tokens llm.top_k"""
 _SECONDS = "evaluate.max_timing_seconds evaluate.timeout_seconds llm.timeout_seconds"

@@ -158,6 +158,8 @@ class EngineConfig:
             `evaluate.device` is `auto` or `cuda`.
         executor: where judges work: `local`, `ray`, `ray:ADDRESS` or `http://HOST:PORT`, an
             evaluation service.
+        recipe_seeds: compositions of recipes that are judged before the first query, where a search
+            starts from recipes; the most promising ones, all at once.
         finalists: how many of the best candidates are measured again at the end.
         baselines: what is timed in the same sessions as the finalists (`pike suite --help` lists them).
         max_hours: hours of running, part of them kept for the finalists; None for no limit.
@@ -168,6 +170,7 @@ class EngineConfig:
     judges: int = 0
     devices: tuple[str, ...] = ()
     executor: str = "local"
+    recipe_seeds: int = 12
     finalists: int = 3
     baselines: tuple[str, ...] = ()
     max_hours: float | None = None

@@ -15,9 +15,6 @@ from pike.engine.run.judging import Judging
 from pike.engine.state.journal_writer import JournalWriter
 from pike.engine.state.run_state import RunState
 
-MOST_SEEDS = 12
-"""Compositions tried; the recipe agent gives the most promising ones first."""
-
 
 async def admit_recipes(writer: JournalWriter, judging: Judging, strategy: Strategy, agent: Agent) -> None:
     """Judge the recipe agent's compositions and admit each valid one as its verdict comes.
@@ -44,7 +41,7 @@ def admit(strategy: Strategy, seeds: list[Admitted]) -> None:
 
 async def _compositions(state: RunState, agent: Agent) -> list[Candidate]:
     found: dict[str, Candidate] = {}
-    for index in range(MOST_SEEDS):
+    for index in range(state.config.engine.recipe_seeds):
         proposal = await agent.act(_context(state, index))
         if not proposal.source or proposal.refused or proposal.source in found:
             break
