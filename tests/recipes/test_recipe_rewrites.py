@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,15 @@ import torch
 from recipe_harness import CPU, CUDA, Case, source_task
 
 from pike.core.verdict.evaluation import EvaluateOptions, Precision
+from pike.recipes.capture.graph import calls, example_of
 from pike.recipes.kernel_recipes.relu_attention import relu_attention
 from pike.recipes.layout.narrow_linears import narrow_linears
 from pike.recipes.registry import BY_NAME
 from pike.recipes.rewrites.merge_convs import merge_convs
 from pike.recipes.rewrites.pool_first import pool_first
 from pike.recipes.rewrites.real_rotations import real_rotations
+from pike.recipes.rewrites.unread_rows import unread_rows
+from pike.recipes.rewrites.upsampled_convs import upsampled_convs
 from pike.recipes.search.composition import ordered
 from pike.recipes.search.explored import explore
 
@@ -88,6 +92,78 @@ def test_pooling_moves_before_the_convolution(form, tmp_path):
 @pytest.mark.parametrize("form", NOT_POOLED)
 def test_pooling_stays_where_the_result_would_differ(form):
     assert declined(task("2, 4, 7, 9", CONV, NOT_POOLED[form]), "pool_first")
+
+
+DOUBLED = """self.up = nn.Upsample(scale_factor=2, mode='nearest'); self.conv = nn.Conv2d(4, 6, 3, padding=1)"""
+AFTER_DOUBLING = {
+    "nearest": "return self.conv(self.up(x)).relu()",
+    "exact": "return self.conv(F.interpolate(x, scale_factor=2, mode='nearest-exact'))",
+    "to a size": "return self.conv(F.interpolate(x, size=(10, 14)))",
+}
+NOT_AFTER_DOUBLING = {
+    "smooth": "return self.conv(F.interpolate(x, scale_factor=2, mode='bilinear'))",
+    "threefold": "return self.conv(F.interpolate(x, scale_factor=3))",
+    "one way": "return self.conv(F.interpolate(x, size=(5, 14)))",
+    "read elsewhere": "y = self.up(x); return self.conv(y), y",
+    "steps": "return F.conv2d(self.up(x), self.conv.weight, self.conv.bias, stride=2, padding=1)",
+    "no border": "return F.conv2d(self.up(x), self.conv.weight, self.conv.bias)",
+}
+
+
+@pytest.mark.parametrize("form", AFTER_DOUBLING)
+def test_a_convolution_after_doubling_sees_the_pixels_before_it(form, tmp_path):
+    case = task("2, 4, 5, 7", DOUBLED, AFTER_DOUBLING[form])
+    assert_equal(case, tmp_path, "upsampled_convs")
+    assert not [name for name in called(case, upsampled_convs) if "upsample" in name]
+
+
+@pytest.mark.parametrize("form", NOT_AFTER_DOUBLING)
+def test_other_convolutions_after_upsampling_stay(form):
+    assert declined(task("2, 4, 5, 7", DOUBLED, NOT_AFTER_DOUBLING[form]), "upsampled_convs")
+
+
+ROWS = "self.a = nn.Linear(8, 24); self.b = nn.Linear(8, 8); self.n = nn.LayerNorm(8); self.h = nn.Linear(8, 40)"
+BLOCK = """q, k, v = self.a(x).reshape(2, 9, 3, 2, 4).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(2, 9, 8)
+        x = x + self.b(y)
+        x = x + F.gelu(self.b(self.n(x)))
+        """
+READ = {
+    "first": (BLOCK + "return self.h(self.n(x)[:, 0])", 1),
+    "last": (BLOCK + "return self.h(self.n(x))[:, -1].relu()", 1),
+    "last three": (BLOCK + "return self.h(self.n(x)[:, -3:])", 3),
+    "merged": ("return self.h(x.transpose(0, 1).reshape(18, 8)).reshape(9, 2, 40)[0]", 2),
+    "softmax": ("return (torch.softmax(x @ x.mT, -1) @ self.n(x))[:, 4:6] * 2", 2),
+    "norm by hand": ("return self.h(x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))[:, 0].relu()", 1),
+}
+WHOLE = {
+    "all": BLOCK + "return self.h(x)",
+    "two rows apart": "y = self.h(x); return y[:, 0], y[:, 2]",
+    "most rows": "return self.h(x)[:, 1:]",
+    "a column": "return self.h(x)[..., 3]",
+    "mixed": "return self.h(x).cumsum(1)[:, 0]",
+    "returned too": "y = self.h(x); return y, y[:, 0]",
+    "a part of a larger tensor": "return self.h(x)[:, 0].unsqueeze(1)",
+    "every second": "return self.h(x)[:, ::2][:, :4]",
+}
+
+
+@pytest.mark.parametrize("form", READ)
+def test_rows_that_nobody_reads_are_not_computed(form, tmp_path):
+    body, rows = READ[form]
+    case = task("2, 9, 8", ROWS, body)
+    assert_equal(case, tmp_path, "unread_rows")
+    inputs = case.reference.draw(1)
+    graph = unread_rows(case.reference.model, inputs.args, inputs.kwargs)
+    products = [node for node in graph.graph.nodes if calls(node, "linear", "matmul")]
+    assert rows in example_of(products[-1]).shape or form == "first", "the last product has all rows"
+    sizes = [math.prod(example_of(node).shape[:-1]) for node in products]
+    assert min(sizes) < 18, "no product has fewer rows"
+
+
+@pytest.mark.parametrize("form", WHOLE)
+def test_rows_stay_where_others_are_read_or_mixed(form):
+    assert declined(task("2, 9, 8", ROWS, WHOLE[form]), "unread_rows")
 
 
 FIRE = "self.a = nn.Conv2d(6, 8, 1); self.b = nn.Conv2d(6, 5, 3, padding=1, bias=False); self.c = nn.Conv2d(8, 4, 1)"

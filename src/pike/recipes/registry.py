@@ -38,6 +38,8 @@ from pike.recipes.rewrites import (
     prefix_attention,
     real_rotations,
     sdpa,
+    unread_rows,
+    upsampled_convs,
 )
 
 RECIPES: tuple[Recipe, ...] = (
@@ -45,6 +47,8 @@ RECIPES: tuple[Recipe, ...] = (
     fold_batch_norm.RECIPE,
     pool_first.RECIPE,
     merge_convs.RECIPE,
+    upsampled_convs.RECIPE,
+    unread_rows.RECIPE,
     grouped_products.RECIPE,
     narrow_convs.RECIPE,
     winograd.WINOGRAD2_RECIPE,
