@@ -55,6 +55,15 @@ def test_a_file_that_changed_is_not_packed(task: Task, tmp_path: Path) -> None:
         pack(task)
 
 
+def test_a_journal_from_another_machine_holds_the_task_file_itself(task: Task, tmp_path: Path) -> None:
+    before = pack(task)
+    (tmp_path / "here" / "net.py").unlink()
+    assert pack(task) == before
+    (tmp_path / "here" / "parts" / "layers.py").unlink()
+    with pytest.raises(UserError, match=r"layers\.py of task 'net' cannot be read"):
+        pack(task)
+
+
 def test_a_parcel_that_was_changed_on_its_way_is_refused(task: Task, tmp_path: Path) -> None:
     parcel = pack(task)
     with pytest.raises(UserError, match="changed on its way"):

@@ -11,7 +11,7 @@ import torch
 from recipe_harness import CPU, CUDA, Case, source_task
 
 from pike.core.verdict.evaluation import EvaluateOptions, Precision
-from pike.recipes.capture.graph import calls, example_of
+from pike.recipes.capture.graph import calls, done_for_effect, example_of
 from pike.recipes.kernel_recipes.relu_attention import relu_attention
 from pike.recipes.layout.narrow_linears import narrow_linears
 from pike.recipes.registry import BY_NAME
@@ -155,6 +155,7 @@ def test_rows_that_nobody_reads_are_not_computed(form, tmp_path):
     assert_equal(case, tmp_path, "unread_rows")
     inputs = case.reference.draw(1)
     graph = unread_rows(case.reference.model, inputs.args, inputs.kwargs)
+    assert not done_for_effect(graph), "the whole of it is computed as well"
     products = [node for node in graph.graph.nodes if calls(node, "linear", "matmul")]
     assert rows in example_of(products[-1]).shape or form == "first", "the last product has all rows"
     sizes = [math.prod(example_of(node).shape[:-1]) for node in products]

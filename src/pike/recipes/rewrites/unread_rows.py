@@ -43,6 +43,9 @@ def unread_rows(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str,
             selection.args = (kept[source], at, 0)
         else:
             selection.replace_all_uses_with(kept[source])
+            graph.graph.erase_node(selection)
+    for node in read:  # attention counts as random, which nothing else would erase
+        graph.graph.erase_node(node)
     finish_edit(graph)
     return graph
 
