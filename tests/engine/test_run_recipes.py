@@ -154,6 +154,20 @@ async def test_valid_recipes_seed_the_library_free_of_queries(run, tmp_path: Pat
     assert (again.best, again.finished) == (result.best, True)
 
 
+async def test_as_many_recipes_are_tried_as_seeds_as_the_setting_says(tmp_path: Path) -> None:
+    from pike.engine.output import originals
+
+    name = write_script(tmp_path / "s.json", [IDEAS, coa("valid 5ms", "a")])
+    admitted = []
+    for most in (0, 2, 12):
+        setup = config(name, queries=1, models={"seed_recipes": True}, recipe_seeds=most)
+        folder = tmp_path / str(most)
+        await engine.start(replace(TASK, source=SOURCE), setup, folder, wiring(load=originals.load))
+        admitted.append(len([event for event in events(folder) if isinstance(event, Admitted)]))
+    none, few, many = admitted
+    assert none == 0 and few in (1, 2) and many > 2, "some compositions are refused"
+
+
 class Crash(BaseException):
     """What ends a process."""
 
