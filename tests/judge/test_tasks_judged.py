@@ -231,9 +231,24 @@ def test_an_original_that_crashes_is_named_as_the_likely_cause():
         client.preflight(EvaluationRequest(task, "", OPTIONS))
 
 
-def test_a_drawn_input_that_fails_is_not_blamed_on_the_model(judge, tmp_path):
+def test_an_input_that_cannot_be_rebuilt_elsewhere_is_refused(judge, tmp_path):
     packed = nn.utils.rnn.pack_padded_sequence(torch.randn(4, 9, 3), torch.tensor([9, 7, 4, 2]), batch_first=True)
     task = tasks.from_module(nn.LSTM(3, 3, batch_first=True), (packed,), {}, folder=tmp_path)
+    with pytest.raises(UserError, match="its inputs cannot be sent to another process"):
+        judge.preflight(EvaluationRequest(task, "", OPTIONS))
+
+
+class Ledger(nn.Module):
+    def forward(self, amounts):
+        if int(amounts.sum()) != 60 * 500:
+            raise ValueError("the books do not balance")
+        return amounts * 2.0
+
+
+def test_a_drawn_input_that_fails_is_not_blamed_on_the_model(judge, tmp_path):
+    amounts = torch.randperm(999)[:60]
+    amounts[0] += 60 * 500 - amounts.sum()
+    task = tasks.from_module(Ledger(), (amounts,), {}, folder=tmp_path)
     with pytest.raises(UserError, match="an input that PIKE drew or rebuilt failed: give a function as example_inputs"):
         judge.preflight(EvaluationRequest(task, "", OPTIONS))
 

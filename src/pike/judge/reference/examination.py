@@ -69,8 +69,8 @@ def checked_example(task: Task, draw: Callable[[int], Inputs]) -> Inputs:
         )
     require_dense(task, first)
     try:
-        pickle.dumps(structure)
-    except Exception as error:  # an object of the user's may raise anything
+        pickle.loads(pickle.dumps(structure))
+    except Exception as error:  # an object of the user's may raise anything; a packed sequence without tensors does
         raise UserError(
             f"Task '{task.id}': its inputs cannot be sent to another process ({error}); "
             "give tensors, numbers, strings and containers of them"
