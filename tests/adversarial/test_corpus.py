@@ -17,6 +17,8 @@ OPTIONS = EvaluateOptions(device="cpu", threads=1, max_timing_seconds=0.6, corre
 NOISE = 3.0
 """A loaded machine may make equal programs look this different; the fake gains are far larger."""
 SAMPLES = catalogue()
+SLOW = {"bytes_in_another_order", "torch_compiled_again", "inline_extension", "batch_norm_folded"}
+"""Honest samples that take long and have a quicker one of their kind beside them."""
 NOT_A_CANDIDATES_DOING = {
     68: "a geometric mean that one shape at nearly zero collapses; verdicts are never averaged over shapes",
 }
@@ -24,7 +26,7 @@ NOT_A_CANDIDATES_DOING = {
 
 def parameters() -> list[object]:
     return [
-        pytest.param(s, id=s.id, marks=gap_of(s))
+        pytest.param(s, id=s.id, marks=[*gap_of(s), *([pytest.mark.slow] if s.id in SLOW else [])])
         for s in sorted(SAMPLES, key=lambda s: (s.task, s.precision.value, s.id))  # a judge keeps one task ready
         if "cpu" in s.devices
     ]

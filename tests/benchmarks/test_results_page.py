@@ -270,6 +270,7 @@ def test_the_committed_pages_are_what_the_command_generates() -> None:
     assert set(results_page.BASELINES) <= {baseline.name for baseline in BASELINES}
 
 
+@pytest.mark.slow
 def test_the_committed_campaign_is_drawn_whole() -> None:
     made = results_page.campaign_pages(ROOT / "benchmarks" / "results" / results_page.CAMPAIGN)
     assert not results_page.outdated(made, ROOT / "docs"), "run python benchmarks/results_page.py"

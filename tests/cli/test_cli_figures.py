@@ -70,6 +70,7 @@ def test_a_folder_without_results_is_named(tmp_path: Path, capsys: pytest.Captur
     assert str(tmp_path) in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_without_the_extra_the_cure_is_named(tmp_path: Path) -> None:
     code = "import sys; sys.modules['matplotlib'] = None; from pike.cli.main import run; sys.exit(run(sys.argv[1:]))"
     done = python(code, "figures", str(RUN), "--out", str(tmp_path))

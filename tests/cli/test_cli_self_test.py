@@ -32,6 +32,7 @@ def test_what_is_enforced_is_shown(samples, monkeypatch, capsys) -> None:
     assert "cuda" in str(trials["events_patched"]["detail"])
 
 
+@pytest.mark.slow
 def test_an_expected_verdict_that_is_not_delivered_is_an_exit_code(samples, monkeypatch, capsys) -> None:
     trusted = replace(samples["reference_again"], expected=("wrong-output",))
     code, trials = judged([trusted], monkeypatch, capsys)

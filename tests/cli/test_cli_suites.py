@@ -80,6 +80,7 @@ def test_a_checkout_is_registered_once_with_its_commit_and_found_by_every_name(c
     assert "level3-pike/9" not in {entry.name for entry in tasks.load_suite("level3-pike:published").entries}
 
 
+@pytest.mark.slow
 def test_the_verbs_take_a_registered_task(checkout: Path, tmp_path: Path, monkeypatch, said) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("pike.engine.executors.gpus.start_judge", lambda entry: Judge())

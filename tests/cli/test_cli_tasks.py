@@ -50,6 +50,7 @@ def test_suites_are_listed_with_how_to_go_on():
     assert {"name": "demo", "tasks": 4} in json.loads(shown)["suites"]
 
 
+@pytest.mark.slow
 def test_families_are_listed_where_tasks_declare_them(suite):
     (suite / "resnet50.py").write_text(f'FAMILY = "convnet"\n{FILE.format(result="self.layer(x)")}')
     code, shown, _ = pike(str(suite))

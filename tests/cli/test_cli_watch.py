@@ -79,6 +79,7 @@ def test_a_run_is_seen_alike_on_its_own_terminal_and_on_another(folder: Path) ->
     assert (folder / "run" / "report.html").is_file()
 
 
+@pytest.mark.slow
 def test_a_run_that_has_ended_shows_how_without_colours_where_none_are_wanted(folder: Path) -> None:
     done = pike(folder, optimize())
     assert done.returncode == 0, done.stderr
@@ -132,6 +133,7 @@ def test_a_run_goes_on_after_its_watcher_and_a_watcher_says_how_it_goes_on_after
     assert "Stopped: no process of this machine works on it. Continue with:  pike resume" in said
 
 
+@pytest.mark.slow
 def test_a_campaign_is_watched_from_its_folder(folder: Path) -> None:
     own = Shown([*JUDGED_SLOWLY, "campaign", "study.toml", "--out", "many", "--yes"], folder, **LAST_WAITS)
     own.until(lambda screen: "geomean so far" in screen and "best " in screen)

@@ -76,6 +76,7 @@ def test_the_best_so_far_is_kept_and_the_run_can_be_resumed(tmp_path: Path, sign
     )
 
 
+@pytest.mark.slow
 def test_a_call_that_fails_while_the_run_stops_is_not_tried_again(tmp_path: Path) -> None:
     failing = {"delay_seconds": 1.0, "errors": [500], "retry_after_seconds": 100.0}
     lines = [*ANSWERS[:5], *[{"step": step, **coa("valid 3ms", f"late {step}"), **failing} for step in range(5, 60)]]

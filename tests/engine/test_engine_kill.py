@@ -109,7 +109,10 @@ def check_verdicts(folder: Path) -> None:
     assert sum(isinstance(event, Finished) for event in seen) == 1
 
 
-@pytest.mark.parametrize(("answers", "concurrency"), [(by_step(), 1), (by_prompt(), 4)], ids=["serial", "parallel"])
+@pytest.mark.parametrize(
+    ("answers", "concurrency"),
+    [pytest.param(by_step(), 1, id="serial", marks=pytest.mark.slow), pytest.param(by_prompt(), 4, id="parallel")],
+)
 def test_killed_at_random_points(
     zygote: Zygote, tmp_path: Path, answers: list[dict[str, Any]], concurrency: int
 ) -> None:

@@ -332,6 +332,7 @@ measure(Workers(answer), survey_of(made, Path(out), "eager", "compile", "pike-b:
 """
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_the_same_command_goes_on_and_repeats_nothing(tmp_path: Path) -> None:
     made = folder_of_tasks(tmp_path, tuple(range(1, 6)))
     script = write_script(tmp_path / "script.json", [coa(f"valid {n + 2}ms", f"answer {n}") for n in range(9)])

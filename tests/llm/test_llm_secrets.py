@@ -35,7 +35,7 @@ def _keys(monkeypatch):
         monkeypatch.setenv(name, MARKER)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [NAMES[0], *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES[1:])])
 async def test_no_failure_shows_a_key(name, play_provider, ask, caplog, capfd):
     caplog.set_level(logging.DEBUG)
     with FakeServer(FAILURES, keys=("another",)) as server:

@@ -43,6 +43,7 @@ def net() -> Case:
     return Case.of(source_task(NET))
 
 
+@pytest.mark.slow
 def test_the_file_runs_where_pike_is_not_installed(net, tmp_path):
     path = tmp_path / "best.py"
     path.write_text(net.compose("fold_batch_norm", "trace_frozen").source)

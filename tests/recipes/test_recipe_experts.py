@@ -240,6 +240,7 @@ def of_transformers() -> Case:
     return Case.of(tasks.resolve("zoo/olmoe:small"))
 
 
+@pytest.mark.slow
 def test_experts_of_transformers_ask_the_host_for_nothing(of_transformers):
     problem = of_transformers.problem(CUDA, HALF)
     assert any("grouped_mm_fallback" in str(node.target) for node in problem.nodes)

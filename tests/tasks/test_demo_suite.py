@@ -31,6 +31,7 @@ def test_outputs_are_of_order_one_and_depend_on_the_input(id):
     assert float((y - z).std()) > 0.1 * float(y.std())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", NAMES)
 def test_every_layer_matters(id):
     model, (x, _) = small(id)

@@ -51,6 +51,7 @@ def test_the_saved_module_gives_the_same_outputs_in_another_process(tmp_path):
     assert loaded_elsewhere(task) == pytest.approx(float(module(x).detach().sum()), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_a_class_whose_file_cannot_be_imported_by_name_is_saved_whole(tmp_path):
     path = tmp_path / "some-script.py"
     path.write_text("import torch\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return x + 41\n")
@@ -94,6 +95,7 @@ def test_helpers_in_other_folders_are_found_in_the_other_process(tmp_path, monke
     assert digests == {pathlib.Path(task.payload_path).name, "nets_apart.py", "one_helper.py", "other_helper.py"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["return used", "import main_helper; used = main_helper.used; return used"])
 def test_helpers_of_a_class_in_a_script_are_found_in_the_other_process(tmp_path, monkeypatch, how):
     monkeypatch.syspath_prepend(written(tmp_path / "helpers", main_helper="def used(x):\n    return x + 41\n"))

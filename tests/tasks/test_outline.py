@@ -96,6 +96,7 @@ def test_what_fails_is_unknown_and_the_rest_is_not(changed, known, words):
     assert {name for name in ("inputs", "outputs", "parameters") if getattr(found, name) is not None} == set(known)
 
 
+@pytest.mark.slow
 def test_a_task_that_kills_its_process_or_prints_spoils_no_other():
     good = task(top="print('{}')\n")
     with Inspector() as inspector:
