@@ -57,6 +57,18 @@ async def judged(bundle: Path, out: Path, executor: Any = None, **more: Any) -> 
     return await judge_bundle(bundle, out, EngineConfig(), executor=executor or engine.InstantExecutor(), **more)
 
 
+class ListingExecutor(engine.InstantExecutor):
+    """Keeps the tasks that it was given, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tasks: list[str] = []
+
+    async def evaluate(self, request: EvaluationRequest, on_stage: object = None) -> Evaluation:
+        self.tasks.append(request.task.id)
+        return await super().evaluate(request)
+
+
 def searched(folder: Path) -> list[Any]:
     return [
         (e.candidate_id, e.evaluation.status, e.evaluation.speedup) for e in events(folder) if isinstance(e, Judged)
@@ -293,7 +305,9 @@ async def test_a_campaign_goes_in_one_bundle(tmp_path: Path) -> None:
         write(answers / name, {one.step.id: f"valid {2 + one.step.id}ms" for one in several})
     packed = await batch.bundle_runs(folder, answers, tmp_path / "all.bundle", here())
     assert packed.candidates == {name: len(several) for name, several in asked.items()}
-    await judged(tmp_path / "all.bundle", tmp_path / "all.jsonl")
+    executor = ListingExecutor()
+    await judged(tmp_path / "all.bundle", tmp_path / "all.jsonl", executor)
+    assert len({*executor.tasks[:2]}) == 2, "each judge begins with a task of its own"
     with pytest.raises(UserError, match="one run alone"):
         await tell_verdicts(batch.runs_of(batch.runs_of(folder)[next(iter(asked))]), tmp_path / "all.jsonl", here())
     told = await tell_verdicts(batch.runs_of(folder), tmp_path / "all.jsonl", here())

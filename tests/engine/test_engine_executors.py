@@ -30,7 +30,7 @@ from pike.core.verdict.evaluation import (
 from pike.engine import Executor, LocalExecutor
 from pike.engine.executors.instant import InstantExecutor, instant_verdict
 from pike.engine.executors.local import judge_count
-from pike.engine.executors.pool import WorkerPool
+from pike.engine.executors.pool import MOST_OVERTAKEN, WorkerPool
 from pike.engine.executors.recorded import RecordedExecutor
 
 GOOD = "# pike-instant: valid 5ms final 6ms\nclass ModelNew: ..."
@@ -398,24 +398,50 @@ async def test_an_original_that_found_no_memory_is_looked_at_again_alone() -> No
     await pool.aclose()
 
 
+@dataclass
+class Listing:
+    """Makes workers that keep the tasks they were given, in order."""
+
+    tasks: list[list[str]] = field(default_factory=list)
+
+    def __call__(self) -> MeetingWorker:
+        own: list[str] = []
+        self.tasks.append(own)
+
+        class ListingWorker(MeetingWorker):
+            def evaluate(self, request: EvaluationRequest, on_stage: object = None) -> Evaluation:
+                own.append(request.task.id)
+                return super().evaluate(request, on_stage)
+
+        return ListingWorker(Meeting())
+
+
 async def test_a_task_goes_to_the_worker_that_prepared_it() -> None:
-    started: list[list[str]] = []
-
-    class Listing(MeetingWorker):
-        def __init__(self, meeting: Meeting) -> None:
-            super().__init__(meeting)
-            self.tasks: list[str] = []
-            started.append(self.tasks)
-
-        def evaluate(self, request: EvaluationRequest, on_stage: object = None) -> Evaluation:
-            self.tasks.append(request.task.id)
-            return super().evaluate(request, on_stage)
-
-    pool = WorkerPool([lambda: Listing(Meeting())], 2)
+    started = Listing()
+    pool = WorkerPool([started], 2)
     for name in ("a", "b", "a", "a", "b"):
         await pool.evaluate(asked(name))
     await pool.aclose()
-    assert started == [["a", "a", "a"], ["b", "b"]]
+    assert started.tasks == [["a", "a", "a"], ["b", "b"]]
+
+
+async def test_a_worker_goes_on_with_its_task_while_others_wait() -> None:
+    started = Listing()
+    pool = WorkerPool([started], 2)
+    await asyncio.gather(*(pool.evaluate(asked(name)) for name in "abbbabaa"))
+    await pool.aclose()
+    assert sorted(started.tasks) == [["a"] * 4, ["b"] * 4]
+
+
+async def test_no_task_waits_for_ever_behind_one_that_is_prepared() -> None:
+    started = Listing()
+    pool = WorkerPool([started], 1)
+    waiting = {n: asyncio.create_task(pool.evaluate(asked(name))) for n, name in enumerate("acbaaaaaaaa")}
+    await asyncio.sleep(0)
+    waiting.pop(1).cancel()
+    await asyncio.gather(*waiting.values())
+    await pool.aclose()
+    assert "".join(started.tasks[0]) == "a" + MOST_OVERTAKEN * "a" + "b" + "a" * (8 - MOST_OVERTAKEN)
 
 
 def test_as_many_judges_as_half_the_cores_but_never_more_than_steps() -> None:

@@ -5,6 +5,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ import torch
 from pike.core.errors import UserError
 from pike.core.task import Task
 from pike.core.verdict.evaluation import DEVICE_MEMORY, Effort, EvaluateOptions, EvaluationRequest, Status
+from pike.judge.calls.reference_process import ReferenceProcess
 from pike.judge.calls.runner import CallTimes
 from pike.judge.child.memory.cuda_driver import CudaDriverError
 from pike.judge.child.wire import Command
@@ -157,6 +159,21 @@ def test_preparing_a_task_yields_the_device_and_judging_with_it_does_not(task: T
             assert lock.yielded == before, "the candidate would go on meanwhile"
         finally:
             prepared.close()
+
+
+def test_a_timer_waits_for_one_step_of_a_preparation_only(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, ready, seen = Wanted("cpu", folder=tmp_path), ReferenceProcess.ready, list[int]()
+
+    def noticed(*arguments: Any) -> None:
+        seen.append(lock.yielded)
+        ready(*arguments)
+
+    monkeypatch.setattr(ReferenceProcess, "ready", noticed)
+    with lock.shared():
+        PreparedTask(task, torch.device("cpu"), OPTIONS, lock).close()
+    assert seen == [4], "the model is made, saved, called and copied before its process is asked for anything"
 
 
 def test_one_transfer_that_is_held_up_does_not_make_the_original_look_instant(task: Task, tmp_path: Path) -> None:

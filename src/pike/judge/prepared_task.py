@@ -224,8 +224,11 @@ class PreparedTask(InProcess):
         return self.reference_process.outputs()
 
     def _yield_device(self) -> float:
-        """Yield only while the reference process starts: later a candidate would go on."""
+        """Yield only while the task is prepared: later a candidate would go on."""
         return 0.0 if self._ready else self._lock.yield_device(self._paused)
+
+    def _between_steps(self) -> None:
+        self._yield_device()
 
     @contextmanager
     def _paused(self) -> Iterator[None]:

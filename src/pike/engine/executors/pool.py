@@ -1,14 +1,16 @@
 """A pool of workers: each evaluation goes to one that is idle, and a lost worker's work to another.
 
-Knows which workers are idle, what each prepared last, and the rule for device memory. Does not know
-what a worker is. Each blocks, so a thread drives it; they take turns on the device (`judge.timing`).
+Knows which workers are idle, what each prepared last, whose turn it is, and the rule for device
+memory. Does not know what a worker is. Each blocks, so a thread drives it; they take turns on the
+device (`judge.timing`).
 """
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from itertools import chain, cycle
 from typing import TypeVar, cast
@@ -25,6 +27,8 @@ _Start = Callable[[], Worker]
 _Starts = Sequence[_Start]
 _Terms = tuple[Task, tuple[object, ...]]
 
+MOST_OVERTAKEN = 4
+"""For each worker, how many evaluations may go before an older one whose task nobody has prepared."""
 ATTEMPTS = 2
 """How often one evaluation is tried when its worker dies; the second time may be the candidate's
 doing."""
@@ -81,6 +85,71 @@ class _Slot:
 
 
 _Wanted = Callable[[_Slot], bool]
+
+
+class _Waiting:
+    """Someone who waits for places."""
+
+    def __init__(self, places: int, terms: _Terms | None) -> None:
+        self.places, self.terms, self.overtaken = places, terms, 0
+        self.turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+
+class Queue:
+    """Hands out places in turn, but first to those whose task an idle worker has prepared already.
+
+    To prepare a task takes a judge as long as a candidate or two, on the device too. Nobody is
+    overtaken more than `MOST_OVERTAKEN` times for each place that there is.
+
+    Args:
+        size: how many places there are.
+        prepared: the terms that idle workers prepared.
+    """
+
+    def __init__(self, size: int, prepared: Callable[[], list[_Terms | None]]) -> None:
+        self._size = self._free = size
+        self._prepared, self._coming = prepared, Counter[_Terms | None]()
+        self._waiting: list[_Waiting] = []
+
+    async def take(self, places: int, terms: _Terms | None = None) -> None:
+        """Wait for so many places at once; `give_back` returns them."""
+        one = _Waiting(places, terms)
+        self._waiting.append(one)
+        self._serve()
+        try:
+            await one.turn
+        except asyncio.CancelledError:
+            if one in self._waiting:
+                self._waiting.remove(one)
+                self._serve()
+            else:
+                self._coming[terms] -= 1
+                self.give_back(places)
+            raise
+        self._coming[terms] -= 1
+
+    def give_back(self, places: int) -> None:
+        """Return what was taken."""
+        self._free += places
+        self._serve()
+
+    def _serve(self) -> None:
+        while (one := self._next()) is not None and one.places <= self._free:
+            place = self._waiting.index(one)
+            for other in self._waiting[:place]:
+                other.overtaken += 1
+            del self._waiting[place]
+            self._free -= one.places
+            self._coming[one.terms] += 1
+            one.turn.set_result(None)
+
+    def _next(self) -> _Waiting | None:
+        waiting = [one for one in self._waiting if not one.turn.done()]  # one that is cancelled is still there
+        if not waiting or waiting[0].overtaken >= MOST_OVERTAKEN * self._size:
+            return waiting[0] if waiting else None
+        ready = Counter(self._prepared()) - self._coming
+        fits = (one for one in waiting if one.terms and ready[one.terms] and one.places <= self._free)
+        return next(fits, waiting[0])
 
 
 class Gate:
@@ -155,15 +224,15 @@ class WorkerPool:
             for number, (start, on) in zip(range(1, size + 1), kinds, strict=False)
         ]
         self._busy: set[_Slot] = set()
-        self._free = asyncio.Semaphore(size)
-        self._gate, self._turn = Gate(), asyncio.Lock()
+        self._queue = Queue(size, lambda: [slot.prepared for slot in self._idle])
+        self._gate = Gate()
         self._closed = False
         self._preflights: dict[_Terms, float | None] = {}
         self._facts: dict[str, DeviceFacts] = {}
 
     async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
         """The verdict; a worker that dies is replaced and the evaluation tried once more."""
-        async with self._among_others(on_stage=on_stage):
+        async with self._among_others(_terms(request), on_stage=on_stage):
             (found,) = await self._judged([request], on_stage)
         if DEVICE_MEMORY not in found.labels:
             return found
@@ -175,7 +244,7 @@ class WorkerPool:
         """The verdicts of one worker; what finds too little device memory is evaluated again."""
         if len(requests) == 1:
             return [await self.evaluate(requests[0], on_stage)]
-        async with self._among_others(len(requests), on_stage):
+        async with self._among_others(_terms(requests[0]), len(requests), on_stage):
             found = await self._judged(requests, on_stage)
         return [
             await self.evaluate(request, on_stage) if DEVICE_MEMORY in one.labels else one
@@ -190,7 +259,7 @@ class WorkerPool:
         terms = _terms(request)
         if terms not in self._preflights:
             try:
-                async with self._among_others():
+                async with self._among_others(terms):
                     found = await self._with_worker(lambda worker: worker.preflight(request), terms)
             except InfraError:
                 if self._closed:
@@ -241,7 +310,7 @@ class WorkerPool:
         """Let no more than `size` workers work at once from now on."""
         while self.size > size:
             self.size -= 1  # before waiting: another task may ask meanwhile
-            await self._free.acquire()
+            await self._queue.take(1)
             slot = max(self._idle, key=lambda slot: (self._crowd(slot), slot.prepared is None, not slot.runs))
             self._idle.remove(slot)
             await asyncio.to_thread(slot.close)
@@ -251,17 +320,19 @@ class WorkerPool:
         return sum(one.start is slot.start for one in (*self._idle, *self._busy))
 
     @asynccontextmanager
-    async def _among_others(self, candidates: int = 1, on_stage: OnStage | None = None) -> AsyncIterator[None]:
+    async def _among_others(
+        self, terms: _Terms | None = None, candidates: int = 1, on_stage: OnStage | None = None
+    ) -> AsyncIterator[None]:
         if on_stage is not None:
             on_stage("waiting")
         # One worker has a candidate and an original.
         places = 1 if self._apart else min(self.size, (candidates + 2) // 2)
-        async with AsyncExitStack() as held:
-            async with self._turn:  # two groups that each had a part of their places would wait for each other
-                for _ in range(places):
-                    await held.enter_async_context(self._free)
-            await held.enter_async_context(self._gate.shared())
-            yield
+        await self._queue.take(places, terms)
+        try:
+            async with self._gate.shared():
+                yield
+        finally:
+            self._queue.give_back(places)
 
     @asynccontextmanager
     async def _alone(self, on_stage: OnStage | None = None) -> AsyncIterator[None]:

@@ -5,6 +5,7 @@ Needs torch and numpy only. Does not know the runs that the candidates come from
 
 import asyncio
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass, replace
@@ -65,7 +66,7 @@ async def judge_bundle(
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pike-bundle-")))
             tasks = {digest: unpack(parcel, folder) for digest, parcel in bundle.parcels.items()}
             known = {one.number for one in file.known if Status.INFRA_ERROR not in [e.status for e in one.evaluations]}
-            left = [(number, one) for number, one in enumerate(bundle.waiting) if number not in known]
+            left = _spread([(number, one) for number, one in enumerate(bundle.waiting) if number not in known])
             done, total = len(known), len(bundle.waiting)
 
             unusable: dict[str, None] = {}
@@ -83,6 +84,16 @@ async def judge_bundle(
 
             await _within(seconds, [asyncio.create_task(judge(*one)) for one in left])
             return JudgedBundle(done, total, tuple(unusable))
+
+
+def _spread(left: list[tuple[int, Waiting]]) -> list[tuple[int, Waiting]]:
+    """The first of each task, then the second of each: every judge begins with a task of its own."""
+    seen = Counter[str]()
+    turns = []
+    for one in left:
+        turns.append(seen[one[1].parcel])
+        seen[one[1].parcel] += 1
+    return [one for _, one in sorted(zip(turns, left, strict=True), key=lambda pair: pair[0])]
 
 
 async def _within(seconds: float | None, work: list[asyncio.Task[None]]) -> None:

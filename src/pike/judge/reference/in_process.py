@@ -45,13 +45,17 @@ class InProcess:
         self.task, self.device = task, device
         self._reference = load(task, device)
         self.model, self.draw_held_out = self._reference.model, self._reference.draw_held_out
+        self._between_steps()
         self._loaded()
+        self._between_steps()
         example = checked_example(task, self._reference.draw)
         others = (self._reference.draw(secrets.randbits(63)) for _ in range(_DRAWS - 1))
         self.shape = shape_of(task, self.model.to(device), example, device, others, limit_seconds=limit_seconds)
+        self._between_steps()
         self.trial = Trial(device, example, self.shape.outputs.changed)
         self.answers = Answers(self.model, precision, self.trial, alone)
         self._flips = FlipRate()
+        self._between_steps()
 
     def draw(self, seed: int) -> Inputs:
         """Inputs for one call from a secret seed.
@@ -77,6 +81,9 @@ class InProcess:
 
     def _loaded(self) -> None:
         """Called once the model is there, still on the CPU."""
+
+    def _between_steps(self) -> None:
+        """Called now and then during construction, when nothing is in hand on the device."""
 
     def _native(self, inputs: Inputs) -> list[torch.Tensor]:
         return self.trial.forward(self.model)(inputs)
