@@ -35,7 +35,7 @@ demo: $(VENV)/.pike-runtime
 
 test: $(VENV)/.pike-test
 	$(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder -m "not timed and not slow" $(addprefix --ignore=,$(JUDGED) tests/test_floors.py)
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not timed and not slow" $(JUDGED)
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not timed and not slow" $(JUDGED)
 	$(BIN)/python -m pytest -m "timed and not slow" --reruns 1 $(JUDGED)
 
 test-slow: $(VENV)/.pike-test

@@ -17,8 +17,11 @@ OPTIONS = EvaluateOptions(device="cpu", threads=1, max_timing_seconds=0.6, corre
 NOISE = 3.0
 """A loaded machine may make equal programs look this different; the fake gains are far larger."""
 SAMPLES = catalogue()
-SLOW = {"bytes_in_another_order", "torch_compiled_again", "inline_extension", "batch_norm_folded"}
-"""Honest samples that take long and have a quicker one of their kind beside them."""
+SLOW = {
+    *("bytes_in_another_order", "torch_compiled_again", "inline_extension", "batch_norm_folded"),
+    *("computes_into_the_judges_buffer", "padded_cache_of_one_window", "nominal_values_fast"),
+}
+"""Samples that take long and have a quicker one of their kind beside them."""
 NOT_A_CANDIDATES_DOING = {
     68: "a geometric mean that one shape at nearly zero collapses; verdicts are never averaged over shapes",
 }

@@ -39,7 +39,7 @@ def interrupted(folder: Path, llm: str, judge_seconds: float, signals: int) -> d
     return dict(json.loads(out))
 
 
-@pytest.mark.parametrize("signals", [1, 2])
+@pytest.mark.parametrize("signals", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_the_best_so_far_is_kept_and_the_run_can_be_resumed(tmp_path: Path, signals: int) -> None:
     """The first waits for answers that are paid; the second loses those in flight."""
     llm = write_script(tmp_path / "s.json", ANSWERS)

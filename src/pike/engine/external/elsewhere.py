@@ -107,7 +107,8 @@ async def pack_runs(runs: dict[str, Path], out: Path, wiring: Wiring) -> PackedR
                 for several in executor.waiting
             ]
     if not found:
-        nothing = f"No candidate waits for a verdict in {', '.join(map(str, runs.values()))}: tell answers first"
+        where = ", ".join(map(str, runs.values()))
+        nothing = f"No candidate waits for a verdict in {where}: answer the prompts of pike ask first"
         raise UserError(early or nothing)
     digest = write_bundle(out, parcels.values(), found)
     counts = {name: sum(len(one.requests) for one in found if one.run == name) for name in runs}
