@@ -21,11 +21,8 @@ from statistics import geometric_mean
 
 from pages.markdown import table
 
-SETTINGS = (
-    'engine.baselines=["compile","compile:reduce-overhead","cuda-graph"]',
-    "engine.finalists=1",
-    "evaluate.max_timing_seconds=3",
-)
+BASELINES = {"cuda": ("compile", "compile:reduce-overhead", "cuda-graph"), "cpu": ("compile",)}
+SETTINGS = ("engine.finalists=1", "evaluate.max_timing_seconds=3")
 PACKED = ("*.jsonl", "*/*.log", "*/*/result.json")
 
 
@@ -38,7 +35,7 @@ def main() -> None:
     arguments.add_argument("--each", type=int, default=2)
     arguments.add_argument("--minutes", type=float, default=10.0)
     arguments.add_argument("--precision", default="half")
-    arguments.add_argument("--device", default="cuda")
+    arguments.add_argument("--device", default="cuda", choices=BASELINES)
     arguments.add_argument("--show", action="store_true")
     given = arguments.parse_args()
     if given.show:
@@ -56,7 +53,9 @@ def main() -> None:
             folder = Path(scratch) / name.replace("/", "-").replace(":", "-")
             command = [sys.executable, str(Path(__file__).with_name("anytime.py")), name, "--run", str(folder)]
             command += ["--minutes", str(given.minutes), "--precision", given.precision, "--device", given.device]
-            command += [word for one in (*SETTINGS, f"evaluate.threads={min(4, len(mine))}") for word in ("--set", one)]
+            baselines = f"engine.baselines={json.dumps(BASELINES[given.device])}"
+            settings = (*SETTINGS, baselines, f"evaluate.threads={min(4, len(mine))}")
+            command += [word for one in settings for word in ("--set", one)]
             environment = os.environ | {"CUDA_VISIBLE_DEVICES": str(gpu)}
             try:
                 subprocess.run(
