@@ -142,9 +142,9 @@ def _index(found: Sequence[GalleryEntry]) -> str:
         "*Over eager* compares with eager PyTorch, with the 95 % interval. *Over compile* compares with the",
         "fastest way of `torch.compile` in the same sessions, where those were measured.",
         "",
-        "A figure *in its search* is that of the file and the task of the search, which is the published task",
-        "of the same model; other judges were at work beside it. A *verified* figure is that of the winner's",
-        "file in this gallery on the task of this project.",
+        "A figure *in its search* is that of the search's own file and task, which may be the published task",
+        "of the same model; other judges were at work beside it, and nothing was measured again. A *verified*",
+        "figure is that of the winner's file in this gallery on the task of this project.",
     ]
     return "\n".join(lines) + "\n"
 
