@@ -6,7 +6,6 @@ the search, in ms), the geomean of seed over candidate, and for each way of writ
 its build to its first answer (medians, in seconds).
 """
 
-import math
 import statistics
 import sys
 import tarfile
@@ -43,20 +42,22 @@ def main() -> None:
                 lines.append(len(source.splitlines()))
                 waits.append(seconds.get("lock-wait", 0.0))
             valid = [event for event in found if event.evaluation.valid]
-            if not valid or not seeds:
-                print(f"{run.name.partition('--')[0]}: not judged yet")
+            name = run.name.partition("--1-")[0]
+            if not valid:
+                print(f"{name}: {len(sources)} candidates, {len(found)} judged, none valid yet")
                 continue
             best = min(valid, key=lambda event: event.evaluation.candidate_ms)
-            gains.append(min(seeds) / best.evaluation.candidate_ms)
-            print(
-                f"{run.name.partition('--')[0]}: original {best.evaluation.timing.reference_ms:.4g}, "
-                f"{len(seeds)} seeds {min(seeds):.4g}, {best.candidate_id} {best.evaluation.candidate_ms:.4g}, "
-                f"seed / search {gains[-1]:.2f}, {len(valid)} of {len(found)} valid"
-            )
-    print(f"geomean of {len(gains)}: {math.exp(statistics.fmean(map(math.log, gains))):.3f}")
+            words = f"{best.candidate_id} {best.evaluation.candidate_ms:.4g}, {len(valid)} of {len(found)} valid"
+            if seeds:
+                gains.append(min(seeds) / best.evaluation.candidate_ms)
+                words += f", {len(seeds)} seeds {min(seeds):.4g}, seed / search {gains[-1]:.2f}"
+            print(f"{name}: original {best.evaluation.timing.reference_ms:.4g}, {words}")
+    if gains:
+        print(f"geomean of {len(gains)}: {statistics.geometric_mean(gains):.3f}")
     for way, seconds in ready.items():
         print(f"{way}: {len(seconds)} files, ready after {statistics.median(seconds):.1f} s")
-    print(f"{len(lines)} files, {statistics.median(lines):g} lines, {statistics.median(waits):.1f} s for the lock")
+    if lines:
+        print(f"{len(lines)} files, {statistics.median(lines):g} lines, {statistics.median(waits):.1f} s for the lock")
 
 
 if __name__ == "__main__":
