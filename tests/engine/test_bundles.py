@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import json
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,14 @@ from engine_material import answer as fenced
 
 from pike import engine
 from pike.cli import main
+from pike.core.device import DeviceFacts
 from pike.core.errors import StoreError, UserError
 from pike.core.events import Judged, QueryAnswered
 from pike.core.settings.config import EngineConfig
 from pike.core.task import Task, TaskKind
 from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest, Status
+from pike.engine.executors.instant import instant_verdict
+from pike.engine.executors.pool import WorkerPool
 from pike.engine.external import batch, external_run
 from pike.engine.external.bundle import read_bundle, read_verdicts
 from pike.engine.external.elsewhere import tell_verdicts
@@ -57,16 +60,23 @@ async def judged(bundle: Path, out: Path, executor: Any = None, **more: Any) -> 
     return await judge_bundle(bundle, out, EngineConfig(), executor=executor or engine.InstantExecutor(), **more)
 
 
-class ListingExecutor(engine.InstantExecutor):
-    """Keeps the tasks that it was given, in order."""
+class ListingWorker:
+    """Keeps the tasks that it was given, in order; its verdicts are the instant ones."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.tasks: list[str] = []
+    def __init__(self, tasks: list[str]) -> None:
+        self.tasks = tasks
 
-    async def evaluate(self, request: EvaluationRequest, on_stage: object = None) -> Evaluation:
-        self.tasks.append(request.task.id)
-        return await super().evaluate(request)
+    def evaluate_together(self, requests: Sequence[EvaluationRequest], on_stage: object = None) -> list[Evaluation]:
+        self.tasks += [request.task.id for request in requests]
+        return [instant_verdict(request) for request in requests]
+
+    def facts(self, device: str) -> DeviceFacts:
+        return DeviceFacts("cpu", "instant")
+
+    def release(self) -> None:
+        pass
+
+    kill = close = release
 
 
 def searched(folder: Path) -> list[Any]:
@@ -305,9 +315,10 @@ async def test_a_campaign_goes_in_one_bundle(tmp_path: Path) -> None:
         write(answers / name, {one.step.id: f"valid {2 + one.step.id}ms" for one in several})
     packed = await batch.bundle_runs(folder, answers, tmp_path / "all.bundle", here())
     assert packed.candidates == {name: len(several) for name, several in asked.items()}
-    executor = ListingExecutor()
-    await judged(tmp_path / "all.bundle", tmp_path / "all.jsonl", executor)
-    assert len({*executor.tasks[:2]}) == 2, "each judge begins with a task of its own"
+    started: list[list[str]] = [[], []]
+    pool = WorkerPool([lambda: ListingWorker(started[0]), lambda: ListingWorker(started[1])], 2)
+    await judged(tmp_path / "all.bundle", tmp_path / "all.jsonl", pool)
+    assert [len({*tasks}) for tasks in started] == [1, 1], "each judge has a task of its own"
     with pytest.raises(UserError, match="one run alone"):
         await tell_verdicts(batch.runs_of(batch.runs_of(folder)[next(iter(asked))]), tmp_path / "all.jsonl", here())
     told = await tell_verdicts(batch.runs_of(folder), tmp_path / "all.jsonl", here())

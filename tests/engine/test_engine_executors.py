@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import subprocess
@@ -431,6 +432,27 @@ async def test_a_worker_goes_on_with_its_task_while_others_wait() -> None:
     await asyncio.gather(*(pool.evaluate(asked(name)) for name in "abbbabaa"))
     await pool.aclose()
     assert sorted(started.tasks) == [["a"] * 4, ["b"] * 4]
+
+
+async def test_one_task_that_waited_long_does_not_end_the_preference_for_all() -> None:
+    started = Listing()
+    pool = WorkerPool([started], 1)
+    await asyncio.gather(*(pool.evaluate(asked(name)) for name in "abcd" * 10))
+    await pool.aclose()
+    (tasks,) = started.tasks
+    assert sorted(tasks) == sorted("abcd" * 10)
+    assert sum(one != other for one, other in itertools.pairwise(tasks)) <= 40 / (MOST_OVERTAKEN + 1) + 2
+
+
+async def test_a_task_that_cannot_be_used_is_not_preferred() -> None:
+    meeting, failures = Meeting(), list[Exception]([UserError("does not run")])
+    pool = WorkerPool([lambda: LookingWorker(meeting, failures)], 1)
+    first = asyncio.create_task(pool.preflight(asked("broken")))
+    await asyncio.gather(*(pool.evaluate(asked(name)) for name in ("other", "broken")))
+    with pytest.raises(UserError, match="does not run"):
+        await first
+    assert [event for event in meeting.events if event.startswith("end")] == ["end other", "end broken"]
+    await pool.aclose()
 
 
 async def test_no_task_waits_for_ever_behind_one_that_is_prepared() -> None:

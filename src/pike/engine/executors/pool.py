@@ -28,7 +28,7 @@ _Starts = Sequence[_Start]
 _Terms = tuple[Task, tuple[object, ...]]
 
 MOST_OVERTAKEN = 4
-"""For each worker, how many evaluations may go before an older one whose task nobody has prepared."""
+"""For each worker, how many evaluations may go before the oldest, whose task no idle one has prepared."""
 ATTEMPTS = 2
 """How often one evaluation is tried when its worker dies; the second time may be the candidate's
 doing."""
@@ -98,8 +98,8 @@ class _Waiting:
 class Queue:
     """Hands out places in turn, but first to those whose task an idle worker has prepared already.
 
-    To prepare a task takes a judge as long as a candidate or two, on the device too. Nobody is
-    overtaken more than `MOST_OVERTAKEN` times for each place that there is.
+    To prepare a task takes a judge as long as a candidate or two, on the device too. Who has waited
+    longest is overtaken at most `MOST_OVERTAKEN` times for each place that there is.
 
     Args:
         size: how many places there are.
@@ -107,7 +107,7 @@ class Queue:
     """
 
     def __init__(self, size: int, prepared: Callable[[], list[_Terms | None]]) -> None:
-        self._size = self._free = size
+        self.size = self._free = size
         self._prepared, self._coming = prepared, Counter[_Terms | None]()
         self._waiting: list[_Waiting] = []
 
@@ -134,18 +134,17 @@ class Queue:
         self._serve()
 
     def _serve(self) -> None:
-        while (one := self._next()) is not None and one.places <= self._free:
-            place = self._waiting.index(one)
-            for other in self._waiting[:place]:
-                other.overtaken += 1
-            del self._waiting[place]
+        while self._free and (one := self._next()) is not None and one.places <= self._free:
+            oldest = next(other for other in self._waiting if not other.turn.done())
+            oldest.overtaken += oldest is not one
+            self._waiting.remove(one)
             self._free -= one.places
             self._coming[one.terms] += 1
             one.turn.set_result(None)
 
     def _next(self) -> _Waiting | None:
         waiting = [one for one in self._waiting if not one.turn.done()]  # one that is cancelled is still there
-        if not waiting or waiting[0].overtaken >= MOST_OVERTAKEN * self._size:
+        if not waiting or waiting[0].overtaken >= MOST_OVERTAKEN * self.size:
             return waiting[0] if waiting else None
         ready = Counter(self._prepared()) - self._coming
         fits = (one for one in waiting if one.terms and ready[one.terms] and one.places <= self._free)
@@ -311,6 +310,7 @@ class WorkerPool:
         while self.size > size:
             self.size -= 1  # before waiting: another task may ask meanwhile
             await self._queue.take(1)
+            self._queue.size -= 1
             slot = max(self._idle, key=lambda slot: (self._crowd(slot), slot.prepared is None, not slot.runs))
             self._idle.remove(slot)
             await asyncio.to_thread(slot.close)
@@ -379,7 +379,7 @@ class WorkerPool:
             healthy = True
             return result
         except UserError:
-            healthy = True
+            healthy, slot.prepared = True, None
             raise
         finally:
             self._busy.discard(slot)

@@ -5,7 +5,6 @@ Needs torch and numpy only. Does not know the runs that the candidates come from
 
 import asyncio
 import tempfile
-from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from pike.core.verdict.evaluation import Effort, Status
 from pike.engine.executors.choice import executor_of
 from pike.engine.executors.contract import Executor
 from pike.engine.executors.parcel import unpack
+from pike.engine.executors.pool import WorkerPool
 from pike.engine.external.bundle import Verdict, VerdictsFile, VerdictsHead, Waiting, read_bundle, source_digest
 
 OnVerdict = Callable[[Verdict, int, int], None]
@@ -66,7 +66,8 @@ async def judge_bundle(
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pike-bundle-")))
             tasks = {digest: unpack(parcel, folder) for digest, parcel in bundle.parcels.items()}
             known = {one.number for one in file.known if Status.INFRA_ERROR not in [e.status for e in one.evaluations]}
-            left = _spread([(number, one) for number, one in enumerate(bundle.waiting) if number not in known])
+            left = [(number, one) for number, one in enumerate(bundle.waiting) if number not in known]
+            left = _spread(left, owner.size if isinstance(owner, WorkerPool) else 1)
             done, total = len(known), len(bundle.waiting)
 
             unusable: dict[str, None] = {}
@@ -86,14 +87,13 @@ async def judge_bundle(
             return JudgedBundle(done, total, tuple(unusable))
 
 
-def _spread(left: list[tuple[int, Waiting]]) -> list[tuple[int, Waiting]]:
-    """The first of each task, then the second of each: every judge begins with a task of its own."""
-    seen = Counter[str]()
-    turns = []
-    for one in left:
-        turns.append(seen[one[1].parcel])
-        seen[one[1].parcel] += 1
-    return [one for _, one in sorted(zip(turns, left, strict=True), key=lambda pair: pair[0])]
+def _spread(left: list[tuple[int, Waiting]], judges: int) -> list[tuple[int, Waiting]]:
+    """One candidate of as many tasks as there are judges first: each judge begins with a task of its own."""
+    firsts: dict[str, int] = {}
+    for number, one in left:
+        firsts.setdefault(one.parcel, number)
+    ahead = {*list(firsts.values())[:judges]}
+    return sorted(left, key=lambda pair: pair[0] not in ahead)
 
 
 async def _within(seconds: float | None, work: list[asyncio.Task[None]]) -> None:
