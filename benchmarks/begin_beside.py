@@ -30,7 +30,7 @@ def main(file: str, earlier: str, out: str) -> None:
     """Write the plan and the beginning of each run's journal."""
     plan, folder = make_plan(campaign_file(file)), Path(out)
     known = {(start.task.id, start.config.evaluate): (start, seeds) for start, seeds in beginnings(Path(earlier))}
-    campaigns.write_plan(folder, plan)
+    begun = {}
     for cell in plan.cells():
         config = resolve(plan.config_of(cell))
         task = task_named(cell.task.name)
@@ -39,14 +39,18 @@ def main(file: str, earlier: str, out: str) -> None:
         start, seeds = known[task.id, config.evaluate]
         if start.task.source != task.source:
             sys.exit(f"The task {task.id} has changed since {earlier}")
-        begun = replace(start, task=task, config=config, pike_version=pike.__version__)
-        if config.llm.asks_models:
-            begun = replace(begun, prompts=prompts_version(config.prompt.folder))
-        begun = begun if config.prompt.profile else replace(begun, original_profile=None)
-        with store.Journal.create(campaigns.run_folder(folder, cell.folder), time.time) as journal:
-            for event in [begun, *(seeds if config.llm.seed_recipes else [])]:
+        profile = start.original_profile if config.prompt.profile else None
+        version = prompts_version(config.prompt.folder) if config.llm.asks_models else ""
+        first = replace(
+            start, task=task, config=config, pike_version=pike.__version__, prompts=version, original_profile=profile
+        )
+        begun[cell.folder] = [first, *(seeds if config.llm.seed_recipes else [])]
+    campaigns.write_plan(folder, plan)
+    for name, events in begun.items():
+        with store.Journal.create(campaigns.run_folder(folder, name), time.time) as journal:
+            for event in events:
                 journal.append(event)
-        print(cell.folder)
+        print(name)
 
 
 def beginnings(path: Path) -> list[Earlier]:
