@@ -150,7 +150,9 @@ async def test_verbs_work_where_a_loop_is_running() -> None:
         pike.resume("/no/such/run")
 
 
-@pytest.mark.parametrize("wrong", [{"device": "mps"}, {"strategy": "recipes", "device": "cuda:77"}])
+@pytest.mark.parametrize(
+    "wrong", [pytest.param({"device": "mps"}, marks=pytest.mark.slow), {"strategy": "recipes", "device": "cuda:77"}]
+)
 def test_a_run_that_does_not_begin_leaves_nothing_behind(tmp_path: Path, wrong: dict[str, str]) -> None:
     with pytest.raises(UserError):
         pike.optimize(RowByRow(), torch.randn(4, 16), out=tmp_path / "run", progress=False, **wrong)

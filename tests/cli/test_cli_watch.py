@@ -58,6 +58,7 @@ def pike(folder: Path, command: list[str], **environment: str) -> subprocess.Com
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120)
 
 
+@pytest.mark.slow
 def test_a_run_is_seen_alike_on_its_own_terminal_and_on_another(folder: Path) -> None:
     own = Shown(optimize(), folder, **LAST_WAITS)
     own.until(lambda screen: "trajectory" in screen)

@@ -23,6 +23,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     made.kill()
 
 
+@pytest.mark.slow
 def test_nothing_is_answered_by_500(service: Service) -> None:
     schemathesis = pytest.importorskip("schemathesis")  # imported late, because it takes a second
     api = schemathesis.openapi.from_url(f"{service.url}/openapi.json")

@@ -58,6 +58,7 @@ def test_the_outermost_repeated_blocks_are_found() -> None:
     assert repeated_blocks(stages) == list(stages)[1:]
 
 
+@pytest.mark.slow
 def test_blocks_share_one_compilation_and_give_the_same_answers(tmp_path: Path) -> None:
     case = Case.of(source_task(DEEP))
     torch._dynamo.reset()

@@ -254,6 +254,7 @@ def test_experts_of_transformers_ask_the_host_for_nothing(of_transformers):
             torch.testing.assert_close(graph(*ids), model(*ids), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_experts_of_transformers_are_a_foundation_where_the_kernel_runs(of_transformers):
     old = replace(CUDA, capability="6.0")
     assert not BY_NAME["routed_experts"].declines(of_transformers.problem(CUDA, HALF))

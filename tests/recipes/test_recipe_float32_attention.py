@@ -248,6 +248,7 @@ def candidate(case: Case, *names: str, options: EvaluateOptions = SAME) -> str:
     return proposal.source.replace(LEAST, "LEAST_ATTENTION = 1")
 
 
+@pytest.mark.slow
 def test_the_candidate_works_beside_a_compiler_and_knows_its_arithmetic(small_attention: None, tmp_path: Path) -> None:
     case = case_of(FORMS["written out"])
     source = candidate(case, "sdpa", "float32_attention", "inductor")

@@ -85,8 +85,8 @@ def pictures(drawn: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[
 
 
 def of_each(names: Iterable[str]) -> list[object]:
-    """The committed campaign takes over ten seconds; that it is drawn whole is tested with its page."""
-    return [pytest.param(name, marks=[pytest.mark.slow] * name.startswith("real")) for name in names]
+    """The simulated campaign has every kind; that the committed one is drawn whole is tested with its page."""
+    return [pytest.param(name, marks=[pytest.mark.slow] * (not name.startswith("simulated"))) for name in names]
 
 
 @pytest.mark.parametrize("source", of_each(SOURCES))
