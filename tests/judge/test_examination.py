@@ -89,6 +89,7 @@ def test_inputs_that_cannot_be_judged_are_the_tasks_fault(inputs, words, monkeyp
         ),
         ("return self.layer(x) + 1e-9 * torch.randn(8)", "take random tensors as inputs"),
         ("torch.manual_seed(0); return F.dropout(self.layer(x), 0.1)", "draws random numbers"),
+        ("__import__('random').seed(0); return self.layer(x) * __import__('random').random()", "draws random numbers"),
         ("return self.layer(x) * __import__('random').random()", "draws random numbers"),
         ("return self.layer(x) * float(__import__('numpy').random.default_rng().random())", "gives two answers"),
         ("self.calls += 1; return self.layer(x).argmax(1) + self.calls", "gives two answers"),
@@ -114,6 +115,18 @@ def test_a_reference_that_cannot_be_judged_is_the_tasks_fault(body, words):
     with pytest.raises(UserError) as caught:
         examined(body)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return self.layer(x) if torch.rand([]) < 2 else x",
+        "__import__('random').random(); return self.layer(x)",
+        "self.calls += 1; torch.randn(3) if self.calls == 1 else None; return self.layer(x)",
+    ],
+)
+def test_random_numbers_that_no_answer_depends_on_do_not_matter(body):
+    assert examined(body)
 
 
 @pytest.mark.parametrize(("sleep", "calls"), [("3.0", 1), ("0.2 if self.calls > 1 else 0.9", 2)])
