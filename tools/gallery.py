@@ -28,7 +28,7 @@ from pike.core.events import JournalEntry, Judged, Proposed, RunStarted
 from pike.core.verdict.evaluation import Effort, Evaluation
 from pike.engine.output.result import RESULT
 from pike.engine.state.resume import state_of
-from pike.engine.tools.gallery import FOLDER, GALLERY, Discovery, GalleryEntry, entries
+from pike.engine.tools.gallery import COMPILE, FOLDER, GALLERY, RECIPES, Discovery, GalleryEntry, entries
 from pike.store.results import FORMAT
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -123,8 +123,8 @@ def _index(found: Sequence[GalleryEntry]) -> str:
         "Winners of searches by coding agents that come with PIKE. Each is a drop-in for a task of the",
         "suites, and anyone can [measure it again](../how-to/use-the-gallery.md).",
         "",
-        "| winner | original | over eager | over compile | precision | measured on |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| winner | original | over eager | over compile | over recipes | precision | measured on |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for entry in found:
         verdict = entry.evaluation
@@ -132,7 +132,8 @@ def _index(found: Sequence[GalleryEntry]) -> str:
             f"[{entry.name}]({entry.name}.md)",
             f"`{entry.task.id}`",
             _times(verdict),
-            figures.times(entry.over_compile),
+            figures.times(entry.over(COMPILE)),
+            figures.times(entry.over(RECIPES)),
             verdict.precision.value,
             _where(entry),
         )
@@ -140,7 +141,8 @@ def _index(found: Sequence[GalleryEntry]) -> str:
     lines += [
         "",
         "*Over eager* compares with eager PyTorch, with the 95 % interval. *Over compile* compares with the",
-        "fastest way of `torch.compile` in the same sessions, where those were measured.",
+        "fastest way of `torch.compile` in the same sessions, *over recipes* with the best composition of",
+        "recipes there, where those were measured.",
         "",
         "A figure *in its search* is that of the search's own file and task, which may be the published task",
         "of the same model; other judges were at work beside it, and nothing was measured again. A *verified*",

@@ -16,7 +16,7 @@ from pike.core.device import DeviceFacts
 from pike.core.errors import UserError
 from pike.core.verdict.evaluation import Evaluation, EvaluationRequest, OnStage, Precision
 from pike.engine.executors.instant import instant_verdict
-from pike.engine.tools.gallery import FOLDER, entries
+from pike.engine.tools.gallery import COMPILE, FOLDER, RECIPES, entries
 from pike.store import read_results
 
 TOOL = Path(__file__).resolve().parents[2] / "tools" / "gallery.py"
@@ -119,7 +119,7 @@ def test_results_are_kept_where_asked_and_become_the_entry_s(said, hopper, tmp_p
     assert tool.take(out, copy) == ["rnn_step", "lenet5"]
     known = {one.name: one for one in entries(copy)}
     assert known["lenet5"].verified and known["lenet5"].device.name == "NVIDIA H200"
-    assert known["lenet5"].over_compile == pytest.approx(2.5)
+    assert known["lenet5"].over(COMPILE) == pytest.approx(2.5) and known["lenet5"].over(RECIPES) is None
     assert known["resnet_block"].results == {one.name: one for one in entries()}["resnet_block"].results
     (copy / "lenet5" / "best.py").write_text("class ModelNew: ...")
     assert not {one.name: one for one in entries(copy)}["lenet5"].verified

@@ -4,6 +4,6 @@ Knows how a winner becomes a drop-in. Does not know the files of an entry (`engi
 """
 
 from pike.api.gallery.verbs import Verified, gallery, verify_gallery
-from pike.engine.tools.gallery import GalleryEntry, chosen, keep
+from pike.engine.tools.gallery import COMPILE, RECIPES, GalleryEntry, chosen, keep
 
-__all__ = ["GalleryEntry", "Verified", "chosen", "gallery", "keep", "verify_gallery"]
+__all__ = ["COMPILE", "RECIPES", "GalleryEntry", "Verified", "chosen", "gallery", "keep", "verify_gallery"]

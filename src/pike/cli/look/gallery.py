@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from pike.api.gallery import GalleryEntry, Verified, chosen, keep, verify_gallery
+from pike.api.gallery import COMPILE, RECIPES, GalleryEntry, Verified, chosen, keep, verify_gallery
 from pike.cli import options as opt
 from pike.cli.terminal import PlainHelp, Terminal, table_of
 from pike.core import figures
@@ -74,10 +74,12 @@ def verify(
 
 def gallery_table(found: Iterable[GalleryEntry]) -> Table:
     """Every winner with its speedup and where that was measured."""
-    table = table_of(("name", "original", "over eager", "over compile", "precision", "measured on", "when"))
+    table = table_of(
+        ("name", "original", "over eager", "over compile", "over recipes", "precision", "measured on", "when")
+    )
     for flat in map(_flat, found):
         when = f"{'verified' if flat['verified'] else 'in its search'}, {flat['date'][:10]}"
-        speeds = figures.times(flat["speedup"]), figures.times(flat["over_compile"])
+        speeds = [figures.times(flat[name]) for name in ("speedup", "over_compile", "over_recipes")]
         where = f"{flat['device']}, torch {flat['torch_version']}"
         table.add_row(Text(flat["name"], style="bold"), flat["original"], *speeds, flat["precision"], where, when)
     return table
@@ -104,7 +106,8 @@ def _flat(entry: GalleryEntry) -> dict[str, Any]:
         "original": entry.task.id,
         "verified": result is not None,
         "date": result.provenance.date if result else found.date,
-        "over_compile": entry.over_compile,
+        "over_compile": entry.over(COMPILE),
+        "over_recipes": entry.over(RECIPES),
         **{name: verdict[name] for name in named},
         **{name: getattr(found, name) for name in ("strategy", "author", "queries")},
     }

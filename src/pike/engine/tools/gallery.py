@@ -28,8 +28,8 @@ from pike.judge.candidate_file import parse_problem
 
 FOLDER = Path(pike.__file__).parent / "gallery"
 ORIGINAL = "original"
-GALLERY, RECIPES = "gallery", "recipes"
-"""Contenders of the results: the winner, and the best composition of recipes beside it."""
+GALLERY, RECIPES, COMPILE = "gallery", "recipes", baselines.COMPILE.name
+"""Contenders of the results: the winner, and beside it the best composition of recipes and the compile ways."""
 BESIDE = (baselines.Technique.EAGER, baselines.Technique.COMPILE)
 """The baselines that are measured in the winner's sessions."""
 
@@ -95,11 +95,10 @@ class GalleryEntry:
         result = self.verified
         return result.evaluation if result and result.evaluation else self.found.evaluation
 
-    @property
-    def over_compile(self) -> float | None:
-        """How many times as long the fastest compile way of the same sessions takes; None where unknown."""
+    def over(self, contender: str) -> float | None:
+        """How many times as long the fastest of the same sessions takes whose name begins so; None where unknown."""
         mine = self.verified.evaluation if self.verified else None
-        ways = [one for one in self.results if one.contender.name.startswith(baselines.COMPILE.name)]
+        ways = [one for one in self.results if one.contender.name.startswith(contender)]
         times = [one.evaluation.candidate_ms for one in ways if one.evaluation and one.evaluation.candidate_ms]
         return min(times) / mine.candidate_ms if times and mine and mine.candidate_ms else None
 

@@ -1,40 +1,42 @@
-"""DenseNet-201 without concatenations: one kernel per dense layer, on one buffer per block.
+"""DenseNet-201 without concatenations: one `wgmma` kernel per dense layer, on one buffer per block.
 
-What it does: the network of `level3-pike/16` on images of 3 x 224 x 224, any number of them, in
-inference. A CUDA graph replays the whole network; there is one graph for each shape of the input.
+What it does: the network of `level3-pike/16` on images of 3 x 224 x 224, any number up to 2674, in inference.
+A CUDA graph replays all but the first and the last kernel. There is one graph for each number of images.
 
-What made it fast: a block's maps share one 16-bit buffer in NHWC, and a layer writes its 32
-channels behind the others, so nothing is concatenated. The layer's kernel applies batch norm and
-ReLU while it loads a tile, so the normalised maps are never written. The sum over channels is split
-over warps and, on small maps, over the blocks of a cluster. Each layer works on the older channels
-while the layer before still computes the newest 32 (programmatic dependent launch).
+What made it fast: a block's maps share one 16-bit buffer in NHWC, and a layer writes its 32 channels behind
+the others, so nothing is concatenated. The layer's kernel applies batch norm and ReLU while it loads a tile,
+so the normalised maps are never written. Tensor cores (`wgmma`) read the nine taps as nine offsets into that
+one tile. On small maps the blocks of a cluster share out the sum over channels. Layers overlap: a kernel
+starts early (programmatic dependent launch), works on old channels, and waits for new ones by a counter per
+layer and image.
 
-Accuracy: maps, convolution weights and the factors of products have 16 bits. Sums in the kernels,
-batch norms and the whole head have 32 bits. A transition's averages are rounded to 16 bits, and its
-product is `torch.mm`'s. Batch norms are folded to scale and shift in 64 bits.
+Accuracy: maps, convolution weights and the factors of products have 16 bits. Sums in the dense layers, batch
+norms after the stem and the whole head have 32 bits. The stem's batch norm is folded into its 16-bit weights.
+Its convolution is cuDNN's and a transition's product is `torch.mm`'s, both with results of 16 bits. Batch
+norms are folded to scale and shift in 64 bits.
 
-Limits: growth of 32, stem of 64 channels, at most four blocks, images of 224 x 224, compute
-capability 9.0 (Hopper), one GPU per process. Weights are taken over at the first call; later
-changes are not seen.
+Limits: growth of 32, stem of 64 channels, four blocks, made for 6, 12, 48 and 32 layers, images of 224 x 224
+in float32, compute capability 9.0 (Hopper), and the model's GPU must be the current one. Sizes of images are
+not checked. Weights are taken over at the first call. Later changes are not seen, except in the classifier,
+which may be read in place. Two calls at once with the same number of images can give wrong results or hang.
 
 Author: a coding agent, in a search by the strategy pike-x (result.json says which).
 Licence: Apache-2.0.
 """
 
-import os
-
 import torch
+import torch.nn.functional as F
 from torch import nn
-
-os.environ.setdefault("TORCH_CUDA_ARCH_LIST", "9.0a")
 from torch.utils.cpp_extension import load_inline
 
 DECLARATION = """
-void stem(torch::Tensor x, torch::Tensor w, torch::Tensor s, torch::Tensor t, torch::Tensor buf);
-void dense(torch::Tensor buf, torch::Tensor s, torch::Tensor t, torch::Tensor w, int64_t C, bool first);
-void bnpool(torch::Tensor buf, torch::Tensor s, torch::Tensor t, torch::Tensor out);
-void head(torch::Tensor buf, torch::Tensor s, torch::Tensor t, torch::Tensor w, torch::Tensor b, torch::Tensor feat,
-          torch::Tensor out);
+void prep(torch::Tensor x, torch::Tensor s, torch::Tensor cnt);
+void stem_pool(torch::Tensor y, torch::Tensor bias, torch::Tensor buf);
+void dense_layer(torch::Tensor buf, torch::Tensor w, torch::Tensor bn, torch::Tensor cnt, int64_t first, int64_t layer,
+                 int64_t base);
+void bn_pool(torch::Tensor buf, torch::Tensor bn, torch::Tensor out);
+void final_pool(torch::Tensor buf, torch::Tensor bn, torch::Tensor out);
+torch::Tensor head(torch::Tensor pooled, torch::Tensor w, torch::Tensor b);
 """
 
 SOURCE = r"""
@@ -42,511 +44,489 @@ SOURCE = r"""
 #include <c10/cuda/CUDAException.h>
 #include <torch/extension.h>
 #include <cuda_fp16.h>
-#include <cooperative_groups.h>
+#include <cuda_runtime.h>
+#include <stdint.h>
 
-namespace cg = cooperative_groups;
-
-__device__ __forceinline__ void ldmatrix4(unsigned (&a)[4], unsigned addr) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]) : "r"(addr) : "memory");
+__device__ __forceinline__ uint32_t smem_addr(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+__device__ __forceinline__ unsigned ld_acquire(const unsigned* p) {
+  unsigned v;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+  return v;
+}
+__device__ __forceinline__ void red_release(unsigned* p) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(p) : "memory");
+}
+__device__ __forceinline__ void cp16(uint32_t dst, const void* src) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(dst), "l"(src) : "memory");
+}
+__device__ __forceinline__ uint64_t make_desc(uint32_t addr, uint32_t lbo, uint32_t sbo) {
+  return static_cast<uint64_t>((addr >> 4) & 0x3FFF) | (static_cast<uint64_t>((lbo >> 4) & 0x3FFF) << 16) |
+         (static_cast<uint64_t>((sbo >> 4) & 0x3FFF) << 32);
+}
+__device__ __forceinline__ void wgmma32(float (&d)[16], uint64_t a, uint64_t b) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %18, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 "
+      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, %16, %17, p, 1, 1, 0, 0;\n}\n"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]),
+        "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
+      : "l"(a), "l"(b), "r"(1));
+}
+__device__ __forceinline__ unsigned as_u(__half2 h) { return *reinterpret_cast<unsigned*>(&h); }
+__device__ __forceinline__ __half2 as_h2(unsigned u) { return *reinterpret_cast<__half2*>(&u); }
+__device__ __forceinline__ float relu_nan(float v) { return v < 0.0f ? 0.0f : v; }
+__device__ __forceinline__ unsigned bn_relu2(unsigned u, float s0, float s1, float t0, float t1) {
+  const float2 v = __half22float2(as_h2(u));
+  return as_u(__floats2half2_rn(relu_nan(fmaf(v.x, s0, t0)), relu_nan(fmaf(v.y, s1, t1))));
 }
 
-__device__ __forceinline__ void mma16816(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
+constexpr int WBYTES = 9 * 32 * 32 * 2;
+constexpr int RS = 40;  // floats of a row of partial sums
 
-__device__ __forceinline__ unsigned pack_half2(float x, float y) {
-  __half2 h = __floats2half2_rn(x, y);
-  return *reinterpret_cast<unsigned*>(&h);
-}
+template <int W, int R, int NM, int S, int NPIX>
+struct Shape {
+  static constexpr int ABYTES = 4 * NPIX * 16;
+  static constexpr int KSPL = NM == 1 ? 2 : 1;
+  static constexpr int RPR = NM * 64 / S;
+  static constexpr int RED = S == 1 ? 0 : S * KSPL * RPR * RS * 4;
+  static constexpr int SMEM = 2 * ABYTES + 3 * WBYTES + RED;
+};
 
-__device__ __forceinline__ float2 unpack_half2(unsigned v) {
-  __half2 h = *reinterpret_cast<__half2*>(&v);
-  return __half22float2(h);
-}
-
-__device__ __forceinline__ unsigned act2(unsigned v, float s0, float t0, float s1, float t1) {
-  float2 f = unpack_half2(v);
-  __half2 h = __floats2half2_rn(fmaf(f.x, s0, t0), fmaf(f.y, s1, t1));
-  h = __hmax2_nan(h, __float2half2_rn(0.0f));
-  return *reinterpret_cast<unsigned*>(&h);
-}
-
-__device__ __forceinline__ float relu_nan(float y) { return y < 0.0f ? 0.0f : y; }
-
-// ---------------------------------------------------------------- dense layer
-
-// raw channels of a tile with its halo -> batch norm, ReLU -> shared memory, zeros outside the image
-template <int H, int HP, int WP, int U>
-__device__ __forceinline__ void fill(const __half* image, int CT, int y0, int x0, int cbase, int nv, unsigned char* to,
-                                     int stride, const float* s, const float* t) {
-  constexpr int NP = HP * WP;
-  const int tid = threadIdx.x;
-  const int step = 256 / nv;
-  const int first = tid / nv, c = tid - first * nv;
-  if (first >= step) return;
-  const int ch = cbase + c * 8;
-  const float4 s0 = __ldg(reinterpret_cast<const float4*>(s + ch));
-  const float4 s1 = __ldg(reinterpret_cast<const float4*>(s + ch + 4));
-  const float4 t0 = __ldg(reinterpret_cast<const float4*>(t + ch));
-  const float4 t1 = __ldg(reinterpret_cast<const float4*>(t + ch + 4));
-  const __half* from = image + ch;
-  unsigned char* dst = to + c * 16;
-  for (int p = first; p < NP; p += U * step) {
-    uint4 v[U];
-    bool ok[U];
-#pragma unroll
-    for (int i = 0; i < U; ++i) {
-      const int q = p + i * step;
-      const int row = q / WP, col = q - row * WP;
-      const int gy = y0 + row - 1, gx = x0 + col - 1;
-      ok[i] = q < NP && gy >= 0 && gy < H && gx >= 0 && gx < H;
-      v[i] = make_uint4(0u, 0u, 0u, 0u);
-      if (ok[i]) v[i] = __ldcg(reinterpret_cast<const uint4*>(from + static_cast<long long>(gy * H + gx) * CT));
-    }
-#pragma unroll
-    for (int i = 0; i < U; ++i) {
-      const int q = p + i * step;
-      uint4 r = make_uint4(0u, 0u, 0u, 0u);
-      if (ok[i]) {
-        r.x = act2(v[i].x, s0.x, t0.x, s0.y, t0.y);
-        r.y = act2(v[i].y, s0.z, t0.z, s0.w, t0.w);
-        r.z = act2(v[i].z, s1.x, t1.x, s1.y, t1.y);
-        r.w = act2(v[i].w, s1.z, t1.z, s1.w, t1.w);
-      }
-      if (q < NP) *reinterpret_cast<uint4*>(dst + q * stride) = r;
-    }
-  }
-}
-
-template <int WP, int JS>
-__device__ __forceinline__ void mma_loop(float (&acc)[4][4][4], const unsigned (&addr)[4], int stride, int chan_off,
-                                         const uint4* w, int j, int jend, bool full, uint4 c0, uint4 c1, uint4 n0,
-                                         uint4 n1) {
-#pragma unroll 1
-  for (; j < jend; j += JS) {
-    uint4 m0 = n0, m1 = n1;
-    if (j + 2 * JS < jend) {
-      m0 = __ldg(w + (j + 2 * JS) * 64);
-      m1 = __ldg(w + (j + 2 * JS) * 64 + 32);
-    }
-    const int u = j / 9, tap = j - u * 9;
-    const int dy = (tap * 11) >> 5;
-    const unsigned off = chan_off + (dy * WP + tap - 3 * dy) * stride + u * 32;
-#pragma unroll
-    for (int m = 0; m < 4; ++m) {
-      if (m < 3 || full) {
-        unsigned a[4];
-        ldmatrix4(a, addr[m] + off);
-        mma16816(acc[m][0], a, c0.x, c0.y);
-        mma16816(acc[m][1], a, c0.z, c0.w);
-        mma16816(acc[m][2], a, c1.x, c1.y);
-        mma16816(acc[m][3], a, c1.z, c1.w);
-      }
-    }
-    c0 = n0; c1 = n1;
-    n0 = m0; n1 = m1;
-  }
-}
-
-constexpr int RS = 40;  // floats of a row of the reduction buffer
-
-template <int H, int TH, int TW, int CL, int MG>
-__global__ void __launch_bounds__(256, 2) dense_kernel(__half* buf, const float* s, const float* t, const uint4* w,
-                                                       int C, int CT, int first) {
-  constexpr int KG = 8 / MG, HP = TH + 2, WP = TW + 2, M = TH * TW, NMT = (M + 15) / 16, MPAD = MG * 64;
-  constexpr int TX = H / TW, TY = H / TH;
-  static_assert(NMT <= MG * 4 && NMT >= MG * 4 - 1, "tile");
-  static_assert(TX * TW == H && TY * TH == H, "tile");
+template <int W, int R, int NM, int S, int NPIX>
+__global__ void __launch_bounds__(256, 2)
+dense_kernel(__half* buf, const __half* __restrict__ wpk, const float* __restrict__ bn, unsigned* cnt, int layer,
+             int batch, int ctot, int base) {
+  using T = Shape<W, R, NM, S, NPIX>;
+  constexpr int H = W, WP = W + 1, TPI = H / R, PLANE = NPIX * 16, ABYTES = T::ABYTES, KSPL = T::KSPL;
+  constexpr int MT = NM == 4 ? 2 : 1, RPR = T::RPR, SLOTS = S * KSPL;
+  constexpr int ITEMS = (R + 2) * W * 4, NI = (ITEMS + 255) / 256;
+  static_assert(NPIX >= NM * 64 + 2 * WP + 2, "halo");
+  static_assert(R * WP <= NM * 64, "tile");
   extern __shared__ __align__(128) unsigned char smem[];
-  const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
-  const int mg = warp % MG, kg = warp / MG;
-  const int rank = blockIdx.x % CL;
-  const int tile = blockIdx.x / CL;
-  const int img = tile / (TX * TY), rest = tile - img * (TX * TY);
-  const int y0 = (rest / TX) * TH, x0 = (rest % TX) * TW;
-  const int old_units = C / 16 - (first ? 0 : 2);
-  const int u0 = rank * old_units / CL, u1 = (rank + 1) * old_units / CL;
-  const int nu = u1 - u0, kl = nu * 16;
-  const int stride = (kl + (first ? 0 : 32) + 8) * 2;
-  const bool full = mg * 4 + 4 <= NMT;
-  const __half* image = buf + static_cast<long long>(img) * H * H * CT;
-  const uint4 zero4 = make_uint4(0u, 0u, 0u, 0u);
 
-  // weights do not depend on the layer before: load them at once
-  const uint4* w_old = w + u0 * 9 * 64 + lane;
-  const int jend = nu * 9;
-  uint4 c0 = zero4, c1 = zero4, n0 = zero4, n1 = zero4;
-  if (kg < jend) { c0 = __ldg(w_old + kg * 64); c1 = __ldg(w_old + kg * 64 + 32); }
-  if (kg + KG < jend) { n0 = __ldg(w_old + (kg + KG) * 64); n1 = __ldg(w_old + (kg + KG) * 64 + 32); }
+  const int tid = threadIdx.x, wg = tid >> 7, g = tid & 3;
+  const int rank = S == 1 ? 0 : blockIdx.x, tile = blockIdx.y;
+  const int img = tile / TPI, row0 = (tile % TPI) * R;
+  const int nch = base + layer, channels = nch * 32;
+  const int n = (nch - rank + S - 1) / S;
+  const unsigned target = TPI * S;
+  const uint32_t a_base = smem_addr(smem), w_base = a_base + 2 * ABYTES;
+  constexpr int RED_OFF = S == 1 ? 0 : 2 * ABYTES + 3 * WBYTES;
 
-  if (first) {
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  if constexpr (S > 1) asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+
+  auto load_w = [&](int i) {
+    if (i < n) {
+      const char* src = reinterpret_cast<const char*>(wpk) + static_cast<size_t>(rank + i * S) * WBYTES;
+      const uint32_t dst = w_base + (i % 3) * WBYTES;
+      for (int k = tid; k < WBYTES / 16; k += 256) cp16(dst + k * 16, src + k * 16);
+    }
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  };
+  load_w(0);
+  load_w(1);
+
+  for (int k = tid; k < 2 * ABYTES / 16; k += 256) reinterpret_cast<uint4*>(smem)[k] = make_uint4(0, 0, 0, 0);
+
+  int goff[NI], soff[NI];
+#pragma unroll
+  for (int k = 0; k < NI; ++k) {
+    const int item = tid + k * 256, pix = item >> 2, r = pix / W, c = pix % W, y = row0 + r - 1;
+    const bool ok = item < ITEMS && y >= 0 && y < H;
+    goff[k] = ok ? ((img * H + y) * W + c) * ctot + g * 8 : -1;
+    soff[k] = (r * WP + c + 1) * 16 + g * PLANE;
   }
-  if (nu > 0) fill<H, HP, WP, 8>(image, CT, y0, x0, u0 * 16, nu * 2, smem, stride, s, t);
 
-  unsigned addr[4];
-  const unsigned base = static_cast<unsigned>(__cvta_generic_to_shared(smem));
-#pragma unroll
-  for (int m = 0; m < 4; ++m) {
-    int p = (mg * 4 + m) * 16 + (lane & 15);
-    if (p >= M) p = 0;
-    addr[m] = base + ((p / TW) * WP + p % TW) * stride + (lane >> 4) * 16;
-  }
-  float acc[4][4][4];
-#pragma unroll
-  for (int a = 0; a < 4; ++a)
-#pragma unroll
-    for (int b = 0; b < 4; ++b)
-#pragma unroll
-      for (int c = 0; c < 4; ++c) acc[a][b][c] = 0.0f;
-
-  __syncthreads();
-  mma_loop<WP, KG>(acc, addr, stride, 0, w_old, kg, jend, full, c0, c1, n0, n1);
-
-  if (!first) {
-    // the 32 newest channels: every block of the cluster holds them; warps share out the 18 steps, some get none
-    constexpr int JS = CL * KG;
-    const uint4* w_new = w + old_units * 9 * 64 + lane;
-    const int j = rank * KG + kg;
-    c0 = zero4; c1 = zero4; n0 = zero4; n1 = zero4;
-    if (j < 18) { c0 = __ldg(w_new + j * 64); c1 = __ldg(w_new + j * 64 + 32); }
-    if (j + JS < 18) { n0 = __ldg(w_new + (j + JS) * 64); n1 = __ldg(w_new + (j + JS) * 64 + 32); }
-    // the layer before is complete after this; what it waited for is so already when this grid starts
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-    fill<H, HP, WP, 3>(image, CT, y0, x0, old_units * 16, 4, smem + kl * 2, stride, s, t);
+  auto gate = [&](int j) {
+    if (tid == 0) {
+      const unsigned* p = cnt + j * batch + img;
+      while (ld_acquire(p) < target) {
+      }
+    }
     __syncthreads();
-    mma_loop<WP, JS>(acc, addr, stride, kl * 2, w_new, j, 18, full, c0, c1, n0, n1);
-  }
-  __syncthreads();
+  };
+  auto gated = [&](int i) {
+    const int j = rank + i * S - base;
+    return j >= 0 && j >= layer - 2;
+  };
 
-  float* red = reinterpret_cast<float*>(smem);
+  uint4 regs[NI];
+  float sc[8], sh[8];
+  auto load_a = [&](int i) {
+    const int ch = rank + i * S;
 #pragma unroll
-  for (int m = 0; m < 4; ++m) {
-    if (m < 3 || full) {
-      const int p = (mg * 4 + m) * 16 + (lane >> 2);
-      float* to = red + (kg * MPAD + p) * RS + (lane & 3) * 2;
+    for (int k = 0; k < NI; ++k)
+      if (goff[k] >= 0) regs[k] = __ldcg(reinterpret_cast<const uint4*>(buf + goff[k] + ch * 32));
+    const float4* s4 = reinterpret_cast<const float4*>(bn + ch * 32 + g * 8);
+    const float4* t4 = reinterpret_cast<const float4*>(bn + channels + ch * 32 + g * 8);
+    const float4 s0 = __ldg(s4), s1 = __ldg(s4 + 1), t0 = __ldg(t4), t1 = __ldg(t4 + 1);
+    sc[0] = s0.x; sc[1] = s0.y; sc[2] = s0.z; sc[3] = s0.w;
+    sc[4] = s1.x; sc[5] = s1.y; sc[6] = s1.z; sc[7] = s1.w;
+    sh[0] = t0.x; sh[1] = t0.y; sh[2] = t0.z; sh[3] = t0.w;
+    sh[4] = t1.x; sh[5] = t1.y; sh[6] = t1.z; sh[7] = t1.w;
+  };
+  auto transform = [&](int i) {
+    unsigned char* to = smem + (i & 1) * ABYTES;
 #pragma unroll
-      for (int n = 0; n < 4; ++n) {
-        *reinterpret_cast<float2*>(to + n * 8) = make_float2(acc[m][n][0], acc[m][n][1]);
-        *reinterpret_cast<float2*>(to + 8 * RS + n * 8) = make_float2(acc[m][n][2], acc[m][n][3]);
+    for (int k = 0; k < NI; ++k)
+      if (goff[k] >= 0) {
+        uint4 v = regs[k];
+        v.x = bn_relu2(v.x, sc[0], sc[1], sh[0], sh[1]);
+        v.y = bn_relu2(v.y, sc[2], sc[3], sh[2], sh[3]);
+        v.z = bn_relu2(v.z, sc[4], sc[5], sh[4], sh[5]);
+        v.w = bn_relu2(v.w, sc[6], sc[7], sh[6], sh[7]);
+        *reinterpret_cast<uint4*>(to + soff[k]) = v;
       }
-    }
-  }
-  __syncthreads();
+  };
 
-  __half* out = buf + static_cast<long long>(img) * H * H * CT + C;
-  if constexpr (CL == 1) {
-    for (int i = tid; i < M * 8; i += 256) {
-      const int p = i >> 3, q = i & 7;
-      float4 sum = make_float4(0.f, 0.f, 0.f, 0.f);
 #pragma unroll
-      for (int k = 0; k < KG; ++k) {
-        const float4 v = *reinterpret_cast<const float4*>(red + (k * MPAD + p) * RS + q * 4);
-        sum.x += v.x; sum.y += v.y; sum.z += v.z; sum.w += v.w;
-      }
-      const int y = y0 + p / TW, x = x0 + p % TW;
-      *reinterpret_cast<uint2*>(out + static_cast<long long>(y * H + x) * CT + q * 4) =
-          make_uint2(pack_half2(sum.x, sum.y), pack_half2(sum.z, sum.w));
-    }
-  } else {
-    for (int i = tid; i < M * 8; i += 256) {
-      const int p = i >> 3, q = i & 7;
-      float4 sum = make_float4(0.f, 0.f, 0.f, 0.f);
-#pragma unroll
-      for (int k = 0; k < KG; ++k) {
-        const float4 v = *reinterpret_cast<const float4*>(red + (k * MPAD + p) * RS + q * 4);
-        sum.x += v.x; sum.y += v.y; sum.z += v.z; sum.w += v.w;
-      }
-      *reinterpret_cast<float4*>(red + p * RS + q * 4) = sum;
-    }
-    cg::cluster_group cluster = cg::this_cluster();
-    cluster.sync();
-    constexpr int SHARE = (M * 8 + CL - 1) / CL;
-    for (int k = tid; k < SHARE; k += 256) {
-      const int i = rank * SHARE + k;
-      if (i < M * 8) {
-        const int p = i >> 3, q = i & 7;
-        float4 sum = make_float4(0.f, 0.f, 0.f, 0.f);
-#pragma unroll
-        for (int r = 0; r < CL; ++r) {
-          const float* other = cluster.map_shared_rank(red, r);
-          const float4 v = *reinterpret_cast<const float4*>(other + p * RS + q * 4);
-          sum.x += v.x; sum.y += v.y; sum.z += v.z; sum.w += v.w;
-        }
-        const int y = y0 + p / TW, x = x0 + p % TW;
-        *reinterpret_cast<uint2*>(out + static_cast<long long>(y * H + x) * CT + q * 4) =
-            make_uint2(pack_half2(sum.x, sum.y), pack_half2(sum.z, sum.w));
-      }
-    }
-    cluster.sync();
-  }
-}
+  for (int k = 0; k < NI; ++k) regs[k] = make_uint4(0, 0, 0, 0);
 
-template <int H, int TH, int TW, int CL, int MG>
-void launch_dense(torch::Tensor& buf, torch::Tensor& s, torch::Tensor& t, torch::Tensor& w, int C, bool first) {
-  auto kernel = dense_kernel<H, TH, TW, CL, MG>;
-  const int batch = buf.size(0), CT = buf.size(3);
-  const int old_units = C / 16 - (first ? 0 : 2);
-  const int most = (old_units + CL - 1) / CL * 16 + (first ? 0 : 32) + 8;
-  int bytes = (TH + 2) * (TW + 2) * most * 2;
-  const int reduction = 8 * 64 * RS * 4;
-  if (bytes < reduction) bytes = reduction;
-  static bool ready = false;
-  if (!ready) {
-    C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 112 * 1024));
+  // everything three or more layers old is finished for this image; the next layer may be started
+  if (layer >= 3) gate(layer - 3);
+  else __syncthreads();
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+
+  if (gated(0)) gate(rank - base);
+  load_a(0);
+  transform(0);
+  bool ready = false;
+  if (n > 1 && !gated(1)) {
+    load_a(1);
     ready = true;
   }
-  TORCH_CHECK(bytes <= 112 * 1024, "too many channels");
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(batch * (H / TH) * (H / TW) * CL, 1, 1);
-  config.blockDim = dim3(256, 1, 1);
-  config.dynamicSmemBytes = bytes;
-  config.stream = at::cuda::getCurrentCUDAStream();
-  cudaLaunchAttribute attributes[2];
-  int count = 0;
-  if (CL > 1) {
-    attributes[count].id = cudaLaunchAttributeClusterDimension;
-    attributes[count].val.clusterDim.x = CL;
-    attributes[count].val.clusterDim.y = 1;
-    attributes[count].val.clusterDim.z = 1;
-    ++count;
-  }
-  if (!first) {
-    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[count].val.programmaticStreamSerializationAllowed = 1;
-    ++count;
-  }
-  config.attrs = attributes;
-  config.numAttrs = count;
-  __half* bp = reinterpret_cast<__half*>(buf.data_ptr());
-  const float* sp = s.data_ptr<float>();
-  const float* tp = t.data_ptr<float>();
-  const uint4* wp = reinterpret_cast<const uint4*>(w.data_ptr());
-  int c = C, ct = CT, f = first ? 1 : 0;
-  C10_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, bp, sp, tp, wp, c, ct, f));
-}
 
-void dense(torch::Tensor buf, torch::Tensor s, torch::Tensor t, torch::Tensor w, int64_t C, bool first) {
-  const int H = buf.size(1);
-  if (H == 56) launch_dense<56, 8, 14, 1, 2>(buf, s, t, w, C, first);
-  else if (H == 28) launch_dense<28, 4, 28, 4, 2>(buf, s, t, w, C, first);
-  else if (H == 14) launch_dense<14, 7, 14, 8, 2>(buf, s, t, w, C, first);
-  else if (H == 7) launch_dense<7, 7, 7, 8, 1>(buf, s, t, w, C, first);
-  else TORCH_CHECK(false, "unexpected size of a map");
-}
+  float acc[MT][16];
+#pragma unroll
+  for (int m = 0; m < MT; ++m)
+#pragma unroll
+    for (int k = 0; k < 16; ++k) acc[m][k] = 0.0f;
 
-// ---------------------------------------------------------------- stem: 7 x 7 / 2, batch norm, ReLU, max pooling 3 / 2
-
-constexpr int SI = 35, SJ = 36, SC = 15, SROW = 72;  // input rows, columns, convolution tile, halves of an output row
-
-__global__ void __launch_bounds__(256, 2) stem_kernel(const float* x, const uint4* w, const float* s, const float* t,
-                                                      __half* buf, int CT) {
-  __shared__ __align__(128) unsigned char in[SI * SJ * 8];
-  __shared__ __align__(128) __half conv[240 * SROW];
-  const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
-  const int img = blockIdx.x / 64, rest = blockIdx.x % 64;
-  const int py0 = (rest / 8) * 7, px0 = (rest % 8) * 7;
-  const int iy0 = 4 * py0 - 5, ix0 = 4 * px0 - 5;
-  const float* image = x + static_cast<long long>(img) * 3 * 224 * 224;
-  for (int i = tid; i < SI * SJ; i += 256) {
-    const int row = i / SJ, col = i - row * SJ, gy = iy0 + row, gx = ix0 + col;
-    float a = 0.f, b = 0.f, c = 0.f;
-    if (gy >= 0 && gy < 224 && gx >= 0 && gx < 224) {
-      const float* p = image + gy * 224 + gx;
-      a = __ldg(p);
-      b = __ldg(p + 224 * 224);
-      c = __ldg(p + 2 * 224 * 224);
+  const int m_first = NM == 1 ? 0 : wg * MT;
+  for (int i = 0; i < n; ++i) {
+    asm volatile("cp.async.wait_group 1;" ::: "memory");
+    asm volatile("fence.proxy.async;" ::: "memory");
+    __syncthreads();
+    const uint64_t da = make_desc(a_base + (i & 1) * ABYTES + m_first * 64 * 16, PLANE, 128);
+    const uint64_t db = make_desc(w_base + (i % 3) * WBYTES, 512, 128);
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    if constexpr (NM == 1) {
+      const uint64_t da1 = da + ((wg * 2 * PLANE) >> 4), db1 = db + ((wg * 1024) >> 4);
+#pragma unroll
+      for (int tap = 0; tap < 9; ++tap)
+        wgmma32(acc[0], da1 + (tap / 3) * WP + tap % 3, db1 + ((tap * 2048) >> 4));
+    } else {
+#pragma unroll
+      for (int tap = 0; tap < 9; ++tap)
+#pragma unroll
+        for (int kk = 0; kk < 2; ++kk)
+#pragma unroll
+          for (int m = 0; m < MT; ++m)
+            wgmma32(acc[m], da + ((kk * 2 * PLANE) >> 4) + m * 64 + (tap / 3) * WP + tap % 3,
+                    db + ((tap * 2048 + kk * 1024) >> 4));
     }
-    *reinterpret_cast<uint2*>(in + i * 8) = make_uint2(pack_half2(a, b), pack_half2(c, 0.f));
-  }
-  float acc[2][8][4];
-#pragma unroll
-  for (int a = 0; a < 2; ++a)
-#pragma unroll
-    for (int b = 0; b < 8; ++b)
-#pragma unroll
-      for (int c = 0; c < 4; ++c) acc[a][b][c] = 0.0f;
-  unsigned addr[2];
-  const unsigned base = static_cast<unsigned>(__cvta_generic_to_shared(in));
-#pragma unroll
-  for (int m = 0; m < 2; ++m) {
-    int p = (warp + 8 * m) * 16 + (lane & 15);
-    if (p >= SC * SC) p = 0;
-    addr[m] = base + ((2 * (p / SC)) * SJ + 2 * (p % SC)) * 8 + (lane >> 4) * 16;
-  }
-  __syncthreads();
-#pragma unroll 2
-  for (int k = 0; k < 14; ++k) {
-    uint4 b[4];
-#pragma unroll
-    for (int h = 0; h < 4; ++h) b[h] = __ldg(w + (k * 4 + h) * 32 + lane);
-    const unsigned off = (k >> 1) * (SJ * 8) + (k & 1) * 32;
-#pragma unroll
-    for (int m = 0; m < 2; ++m) {
-      unsigned a[4];
-      ldmatrix4(a, addr[m] + off);
-#pragma unroll
-      for (int h = 0; h < 4; ++h) {
-        mma16816(acc[m][2 * h], a, b[h].x, b[h].y);
-        mma16816(acc[m][2 * h + 1], a, b[h].z, b[h].w);
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    load_w(i + 2);
+    if (i + 1 < n) {
+      if (!ready) {
+        if (gated(i + 1)) gate(rank + (i + 1) * S - base);
+        load_a(i + 1);
+      }
+      transform(i + 1);
+      ready = false;
+      if (i + 2 < n && !gated(i + 2)) {
+        load_a(i + 2);
+        ready = true;
       }
     }
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
   }
 #pragma unroll
-  for (int m = 0; m < 2; ++m) {
+  for (int m = 0; m < MT; ++m)
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int p = (warp + 8 * m) * 16 + (lane >> 2) + half * 8;
-      if (p < SC * SC) {
-        const int cy = 2 * py0 - 1 + p / SC, cx = 2 * px0 - 1 + p % SC;
-        const bool ok = cy >= 0 && cx >= 0;
+    for (int k = 0; k < 16; ++k) asm volatile("" : "+f"(acc[m][k])::"memory");
+
+  // partial sums go to the block of the cluster that owns the row
+  if constexpr (S > 1) asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+  else __syncthreads();
+  {
+    const int lane = tid & 31, warp4 = (tid >> 5) & 3;
+    const int slot = rank * KSPL + (KSPL == 2 ? wg : 0);
 #pragma unroll
-        for (int n = 0; n < 8; ++n) {
-          const int ch = n * 8 + (lane & 3) * 2;
-          const float a = ok ? relu_nan(fmaf(acc[m][n][half * 2], __ldg(s + ch), __ldg(t + ch))) : 0.f;
-          const float b = ok ? relu_nan(fmaf(acc[m][n][half * 2 + 1], __ldg(s + ch + 1), __ldg(t + ch + 1))) : 0.f;
-          *reinterpret_cast<unsigned*>(conv + p * SROW + ch) = pack_half2(a, b);
+    for (int m = 0; m < MT; ++m)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int row = (m_first + m) * 64 + warp4 * 16 + (lane >> 2) + half * 8;
+        const int owner = row / RPR, lr = row % RPR;
+        uint32_t addr = a_base + RED_OFF + ((slot * RPR + lr) * RS + (lane & 3) * 2) * 4;
+        if constexpr (S > 1) {
+          uint32_t remote;
+          asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(addr), "r"(owner));
+#pragma unroll
+          for (int nt = 0; nt < 4; ++nt)
+            asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(remote + nt * 32),
+                         "f"(acc[m][nt * 4 + half * 2]), "f"(acc[m][nt * 4 + half * 2 + 1])
+                         : "memory");
+        } else {
+#pragma unroll
+          for (int nt = 0; nt < 4; ++nt)
+            asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(addr + nt * 32),
+                         "f"(acc[m][nt * 4 + half * 2]), "f"(acc[m][nt * 4 + half * 2 + 1])
+                         : "memory");
         }
       }
+  }
+  if constexpr (S > 1) {
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+  } else {
+    __syncthreads();
+  }
+  const float* red = reinterpret_cast<const float*>(smem + RED_OFF);
+  for (int it = tid; it < RPR * 8; it += 256) {
+    const int lr = it >> 3, q = it & 7, row = rank * RPR + lr, r = row / WP, c = row % WP;
+    if (r < R && c < W) {
+      float4 sum = make_float4(0.f, 0.f, 0.f, 0.f);
+#pragma unroll
+      for (int s = 0; s < SLOTS; ++s) {
+        const float4 v = *reinterpret_cast<const float4*>(red + (s * RPR + lr) * RS + q * 4);
+        sum.x += v.x; sum.y += v.y; sum.z += v.z; sum.w += v.w;
+      }
+      uint2 o;
+      o.x = as_u(__floats2half2_rn(sum.x, sum.y));
+      o.y = as_u(__floats2half2_rn(sum.z, sum.w));
+      *reinterpret_cast<uint2*>(buf + static_cast<size_t>((img * H + row0 + r) * W + c) * ctot + channels + q * 4) = o;
     }
   }
   __syncthreads();
-  for (int i = tid; i < 49 * 32; i += 256) {
-    const int c = i & 31, p = i >> 5, py = p / 7, px = p - py * 7;
-    __half2 best = __float2half2_rn(0.0f);
-#pragma unroll
-    for (int dy = 0; dy < 3; ++dy)
-#pragma unroll
-      for (int dx = 0; dx < 3; ++dx)
-        best = __hmax2_nan(
-            best, *reinterpret_cast<const __half2*>(conv + ((2 * py + dy) * SC + 2 * px + dx) * SROW + c * 2));
-    const long long place = (static_cast<long long>(img) * 56 + py0 + py) * 56 + px0 + px;
-    *reinterpret_cast<__half2*>(buf + place * CT + c * 2) = best;
+  if (tid == 0) {
+    __threadfence();
+    red_release(cnt + layer * batch + img);
   }
+  asm volatile("griddepcontrol.wait;" ::: "memory");
 }
 
-void stem(torch::Tensor x, torch::Tensor w, torch::Tensor s, torch::Tensor t, torch::Tensor buf) {
-  TORCH_CHECK(x.is_contiguous() && x.size(1) == 3 && x.size(2) == 224 && x.size(3) == 224, "images of 3 x 224 x 224");
-  const int batch = x.size(0);
-  stem_kernel<<<batch * 64, 256, 0, at::cuda::getCurrentCUDAStream()>>>(
-      x.data_ptr<float>(), reinterpret_cast<const uint4*>(w.data_ptr()), s.data_ptr<float>(), t.data_ptr<float>(),
-      reinterpret_cast<__half*>(buf.data_ptr()), static_cast<int>(buf.size(3)));
+template <int W, int R, int NM, int S, int NPIX>
+void launch(__half* buf, const __half* w, const float* bn, unsigned* cnt, int layer, int batch, int ctot, int base) {
+  using T = Shape<W, R, NM, S, NPIX>;
+  auto kernel = dense_kernel<W, R, NM, S, NPIX>;
+  C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, T::SMEM));
+  cudaLaunchConfig_t cfg = {};
+  cfg.gridDim = dim3(S, batch * (W / R), 1);
+  cfg.blockDim = dim3(256, 1, 1);
+  cfg.dynamicSmemBytes = T::SMEM;
+  cfg.stream = at::cuda::getCurrentCUDAStream();
+  cudaLaunchAttribute attr[2];
+  int count = 0;
+  if (S > 1) {
+    attr[count].id = cudaLaunchAttributeClusterDimension;
+    attr[count].val.clusterDim.x = S;
+    attr[count].val.clusterDim.y = 1;
+    attr[count].val.clusterDim.z = 1;
+    ++count;
+  }
+  if (layer > 0) {
+    attr[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attr[count].val.programmaticStreamSerializationAllowed = 1;
+    ++count;
+  }
+  cfg.attrs = attr;
+  cfg.numAttrs = count;
+  C10_CUDA_CHECK(cudaLaunchKernelEx(&cfg, kernel, buf, w, bn, cnt, layer, batch, ctot, base));
+}
+
+void dense_layer(torch::Tensor buf, torch::Tensor w, torch::Tensor bn, torch::Tensor cnt, int64_t first, int64_t layer,
+                 int64_t base) {
+  const int batch = buf.size(0), width = buf.size(2), ctot = buf.size(3);
+  __half* b = reinterpret_cast<__half*>(buf.data_ptr());
+  const __half* wp = reinterpret_cast<const __half*>(w.data_ptr());
+  const float* bp = bn.data_ptr<float>();
+  unsigned* c = reinterpret_cast<unsigned*>(cnt.data_ptr<int>()) + first * batch;
+  if (width == 56) launch<56, 4, 4, 1, 378>(b, wp, bp, c, layer, batch, ctot, base);
+  else if (width == 28) launch<28, 4, 2, 2, 194>(b, wp, bp, c, layer, batch, ctot, base);
+  else if (width == 14) launch<14, 7, 2, 4, 162>(b, wp, bp, c, layer, batch, ctot, base);
+  else if (width == 7) launch<7, 7, 1, 8, 82>(b, wp, bp, c, layer, batch, ctot, base);
+  else TORCH_CHECK(false, "unsupported width");
+}
+
+// images to cells of 2 x 2 pixels, 12 of 16 channels used, two cells of padding before and one behind
+__global__ void prep_kernel(const float* __restrict__ x, __half* __restrict__ s, unsigned* cnt, int ncnt, int cells) {
+  const int idx = blockIdx.x * blockDim.x + threadIdx.x;
+  if (idx < ncnt) cnt[idx] = 0;
+  if (idx >= cells) return;
+  const int cx = idx % 115, cy = (idx / 115) % 115, img = idx / (115 * 115);
+  const int X = cx - 2, Y = cy - 2;
+  uint4 o0 = make_uint4(0, 0, 0, 0), o1 = o0;
+  if (X >= 0 && X < 112 && Y >= 0 && Y < 112) {
+    float2 v[3][2];
+#pragma unroll
+    for (int c = 0; c < 3; ++c)
+#pragma unroll
+      for (int b = 0; b < 2; ++b)
+        v[c][b] =
+            *reinterpret_cast<const float2*>(x + (static_cast<size_t>(img * 3 + c) * 224 + 2 * Y + b) * 224 + 2 * X);
+    // channel (b * 2 + bx) * 3 + c
+    o0.x = as_u(__floats2half2_rn(v[0][0].x, v[1][0].x));
+    o0.y = as_u(__floats2half2_rn(v[2][0].x, v[0][0].y));
+    o0.z = as_u(__floats2half2_rn(v[1][0].y, v[2][0].y));
+    o0.w = as_u(__floats2half2_rn(v[0][1].x, v[1][1].x));
+    o1.x = as_u(__floats2half2_rn(v[2][1].x, v[0][1].y));
+    o1.y = as_u(__floats2half2_rn(v[1][1].y, v[2][1].y));
+  }
+  uint4* to = reinterpret_cast<uint4*>(s + static_cast<size_t>(idx) * 16);
+  to[0] = o0;
+  to[1] = o1;
+}
+
+void prep(torch::Tensor x, torch::Tensor s, torch::Tensor cnt) {
+  const int cells = x.size(0) * 115 * 115;
+  prep_kernel<<<(cells + 255) / 256, 256, 0, at::cuda::getCurrentCUDAStream()>>>(
+      x.data_ptr<float>(), reinterpret_cast<__half*>(s.data_ptr()), reinterpret_cast<unsigned*>(cnt.data_ptr<int>()),
+      static_cast<int>(cnt.numel()), cells);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
-// ---------------------------------------------------------------- transition: batch norm, ReLU, average of 2 x 2
-
-__device__ __forceinline__ void add_act(float (&sum)[8], uint4 v, const float (&s)[8], const float (&t)[8]) {
-  const unsigned parts[4] = {v.x, v.y, v.z, v.w};
+// 3 x 3 maximum with stride 2 of (batch, 112, 112, 64), then bias and ReLU
+__global__ void stem_pool_kernel(const __half* __restrict__ y, const float* __restrict__ bias, __half* __restrict__ buf,
+                                 int ctot, int total) {
+  const int idx = blockIdx.x * blockDim.x + threadIdx.x;
+  if (idx >= total) return;
+  const int g = idx & 7, pix = idx >> 3, ox = pix % 56, oy = (pix / 56) % 56, img = pix / (56 * 56);
+  __half2 m[4];
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const float2 f = unpack_half2(parts[i]);
-    sum[2 * i] += relu_nan(fmaf(f.x, s[2 * i], t[2 * i]));
-    sum[2 * i + 1] += relu_nan(fmaf(f.y, s[2 * i + 1], t[2 * i + 1]));
-  }
+  for (int k = 0; k < 4; ++k) m[k] = as_h2(0xFC00FC00u);
+#pragma unroll
+  for (int dy = -1; dy < 2; ++dy)
+#pragma unroll
+    for (int dx = -1; dx < 2; ++dx) {
+      const int yy = 2 * oy + dy, xx = 2 * ox + dx;
+      if (yy >= 0 && xx >= 0 && yy < 112 && xx < 112) {
+        const uint4 v =
+            __ldg(reinterpret_cast<const uint4*>(y + (static_cast<size_t>(img * 112 + yy) * 112 + xx) * 64 + g * 8));
+        m[0] = __hmax2_nan(m[0], as_h2(v.x));
+        m[1] = __hmax2_nan(m[1], as_h2(v.y));
+        m[2] = __hmax2_nan(m[2], as_h2(v.z));
+        m[3] = __hmax2_nan(m[3], as_h2(v.w));
+      }
+    }
+  unsigned o[4];
+#pragma unroll
+  for (int k = 0; k < 4; ++k)
+    o[k] = bn_relu2(as_u(m[k]), 1.0f, 1.0f, __ldg(bias + g * 8 + 2 * k), __ldg(bias + g * 8 + 2 * k + 1));
+  *reinterpret_cast<uint4*>(buf + static_cast<size_t>(pix) * ctot + g * 8) = make_uint4(o[0], o[1], o[2], o[3]);
 }
 
-__global__ void __launch_bounds__(256) bnpool_kernel(const __half* buf, const float* s, const float* t, __half* out,
-                                                     int H, int CT, int total) {
-  const int i = blockIdx.x * 256 + threadIdx.x;
-  if (i >= total) return;
-  const int nv = CT / 8, place = i / nv, c = (i - place * nv) * 8;
-  const int h = H / 2, img = place / (h * h), rest = place - img * h * h, y = rest / h, x = rest - y * h;
-  const __half* from = buf + ((static_cast<long long>(img) * H + 2 * y) * H + 2 * x) * CT + c;
-  uint4 v[4];
-  v[0] = __ldcg(reinterpret_cast<const uint4*>(from));
-  v[1] = __ldcg(reinterpret_cast<const uint4*>(from + CT));
-  v[2] = __ldcg(reinterpret_cast<const uint4*>(from + static_cast<long long>(H) * CT));
-  v[3] = __ldcg(reinterpret_cast<const uint4*>(from + static_cast<long long>(H + 1) * CT));
-  float s8[8], t8[8], sum[8];
-#pragma unroll
-  for (int k = 0; k < 8; ++k) {
-    s8[k] = __ldg(s + c + k);
-    t8[k] = __ldg(t + c + k);
-    sum[k] = 0.f;
-  }
-#pragma unroll
-  for (int k = 0; k < 4; ++k) add_act(sum, v[k], s8, t8);
-  *reinterpret_cast<uint4*>(out + static_cast<long long>(place) * CT + c) =
-      make_uint4(pack_half2(sum[0] * .25f, sum[1] * .25f), pack_half2(sum[2] * .25f, sum[3] * .25f),
-                 pack_half2(sum[4] * .25f, sum[5] * .25f), pack_half2(sum[6] * .25f, sum[7] * .25f));
-}
-
-void bnpool(torch::Tensor buf, torch::Tensor s, torch::Tensor t, torch::Tensor out) {
-  const int H = buf.size(1), CT = buf.size(3), total = out.numel() / 8;
-  bnpool_kernel<<<(total + 255) / 256, 256, 0, at::cuda::getCurrentCUDAStream()>>>(
-      reinterpret_cast<const __half*>(buf.data_ptr()), s.data_ptr<float>(), t.data_ptr<float>(),
-      reinterpret_cast<__half*>(out.data_ptr()), H, CT, total);
+void stem_pool(torch::Tensor y, torch::Tensor bias, torch::Tensor buf) {
+  const int total = buf.size(0) * 56 * 56 * 8;
+  stem_pool_kernel<<<(total + 255) / 256, 256, 0, at::cuda::getCurrentCUDAStream()>>>(
+      reinterpret_cast<const __half*>(y.data_ptr()), bias.data_ptr<float>(), reinterpret_cast<__half*>(buf.data_ptr()),
+      static_cast<int>(buf.size(3)), total);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
-// ---------------------------------------------------------------- head
-
-__global__ void __launch_bounds__(128) mean_kernel(const __half* buf, const float* s, const float* t, float* feat,
-                                                   int places, int CT) {
-  __shared__ float parts[8][128];
-  const int img = blockIdx.x, c = threadIdx.x & 15, g = threadIdx.x >> 4, ch = blockIdx.y * 128 + c * 8;
-  float s8[8], t8[8], sum[8];
+// batch norm, ReLU, 2 x 2 mean
+__global__ void bn_pool_kernel(const __half* __restrict__ buf, const float* __restrict__ bn, __half* __restrict__ out,
+                               int width, int channels, int total) {
+  const int idx = blockIdx.x * blockDim.x + threadIdx.x;
+  if (idx >= total) return;
+  const int groups = channels / 8, g = idx % groups, pix = idx / groups, ow = width / 2;
+  const int ox = pix % ow, oy = (pix / ow) % ow, img = pix / (ow * ow);
+  float sum[8], sc[8], sh[8];
 #pragma unroll
   for (int k = 0; k < 8; ++k) {
-    s8[k] = __ldg(s + ch + k);
-    t8[k] = __ldg(t + ch + k);
-    sum[k] = 0.f;
+    sum[k] = 0.0f;
+    sc[k] = __ldg(bn + g * 8 + k);
+    sh[k] = __ldg(bn + channels + g * 8 + k);
   }
-  const __half* from = buf + static_cast<long long>(img) * places * CT + ch;
-#pragma unroll 4
-  for (int p = g; p < places; p += 8)
-    add_act(sum, __ldcg(reinterpret_cast<const uint4*>(from + static_cast<long long>(p) * CT)), s8, t8);
 #pragma unroll
-  for (int k = 0; k < 8; ++k) parts[g][c * 8 + k] = sum[k];
-  __syncthreads();
-  float all = 0.f;
+  for (int d = 0; d < 4; ++d) {
+    const uint4 v = __ldg(reinterpret_cast<const uint4*>(
+        buf + (static_cast<size_t>(img * width + 2 * oy + d / 2) * width + 2 * ox + d % 2) * channels + g * 8));
+    const unsigned u[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
-  for (int k = 0; k < 8; ++k) all += parts[k][threadIdx.x];
-  feat[static_cast<long long>(img) * CT + blockIdx.y * 128 + threadIdx.x] = all / places;
+    for (int k = 0; k < 4; ++k) {
+      const float2 f = __half22float2(as_h2(u[k]));
+      sum[2 * k] += relu_nan(fmaf(f.x, sc[2 * k], sh[2 * k]));
+      sum[2 * k + 1] += relu_nan(fmaf(f.y, sc[2 * k + 1], sh[2 * k + 1]));
+    }
+  }
+  unsigned o[4];
+#pragma unroll
+  for (int k = 0; k < 4; ++k) o[k] = as_u(__floats2half2_rn(sum[2 * k] * 0.25f, sum[2 * k + 1] * 0.25f));
+  *reinterpret_cast<uint4*>(out + static_cast<size_t>(pix) * channels + g * 8) = make_uint4(o[0], o[1], o[2], o[3]);
 }
 
-__global__ void classify_kernel(const float* feat, const float* w, const float* b, float* out, int CT, int classes) {
-  const int img = blockIdx.x, lane = threadIdx.x & 31, k = threadIdx.x >> 5;
-  float sum = 0.f;
-#pragma unroll 8
-  for (int i = lane; i < CT; i += 32)
-    sum = fmaf(feat[static_cast<long long>(img) * CT + i], __ldg(w + k * CT + i), sum);
+void bn_pool(torch::Tensor buf, torch::Tensor bn, torch::Tensor out) {
+  const int width = buf.size(2), channels = buf.size(3);
+  const int total = buf.size(0) * (width / 2) * (width / 2) * (channels / 8);
+  bn_pool_kernel<<<(total + 255) / 256, 256, 0, at::cuda::getCurrentCUDAStream()>>>(
+      reinterpret_cast<const __half*>(buf.data_ptr()), bn.data_ptr<float>(), reinterpret_cast<__half*>(out.data_ptr()),
+      width, channels, total);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
+// batch norm, ReLU, mean over all places
+__global__ void final_pool_kernel(const __half* __restrict__ buf, const float* __restrict__ bn, float* __restrict__ out,
+                                  int places, int channels) {
+  const int c = (blockIdx.y * blockDim.x + threadIdx.x) * 2, img = blockIdx.x;
+  if (c >= channels) return;
+  const float s0 = bn[c], s1 = bn[c + 1], t0 = bn[channels + c], t1 = bn[channels + c + 1];
+  const __half* from = buf + static_cast<size_t>(img) * places * channels + c;
+  float a = 0.0f, b = 0.0f;
+#pragma unroll 7
+  for (int p = 0; p < places; ++p) {
+    const float2 f = __half22float2(*reinterpret_cast<const __half2*>(from + static_cast<size_t>(p) * channels));
+    a += relu_nan(fmaf(f.x, s0, t0));
+    b += relu_nan(fmaf(f.y, s1, t1));
+  }
+  *reinterpret_cast<float2*>(out + static_cast<size_t>(img) * channels + c) = make_float2(a / places, b / places);
+}
+
+void final_pool(torch::Tensor buf, torch::Tensor bn, torch::Tensor out) {
+  const int channels = buf.size(3), places = buf.size(1) * buf.size(2);
+  dim3 grid(buf.size(0), (channels / 2 + 63) / 64);
+  final_pool_kernel<<<grid, 64, 0, at::cuda::getCurrentCUDAStream()>>>(
+      reinterpret_cast<const __half*>(buf.data_ptr()), bn.data_ptr<float>(), out.data_ptr<float>(), places, channels);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
+__global__ void head_kernel(const float* __restrict__ pooled, const float* __restrict__ w, const float* __restrict__ b,
+                            float* __restrict__ out, int channels, int classes) {
+  const int img = blockIdx.x, k = blockIdx.y;
+  const float* p = pooled + static_cast<size_t>(img) * channels;
+  const float* q = w + static_cast<size_t>(k) * channels;
+  float sum = 0.0f;
+  for (int c = threadIdx.x; c < channels; c += 128) sum = fmaf(p[c], q[c], sum);
   for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
-  if (lane == 0) out[img * classes + k] = sum + b[k];
+  __shared__ float parts[4];
+  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = sum;
+  __syncthreads();
+  if (threadIdx.x == 0) out[img * classes + k] = parts[0] + parts[1] + parts[2] + parts[3] + b[k];
 }
 
-void head(torch::Tensor buf, torch::Tensor s, torch::Tensor t, torch::Tensor w, torch::Tensor b, torch::Tensor feat,
-          torch::Tensor out) {
-  const int batch = buf.size(0), places = buf.size(1) * buf.size(2), CT = buf.size(3), classes = w.size(0);
-  TORCH_CHECK(CT % 128 == 0 && classes <= 32, "head");
-  auto stream = at::cuda::getCurrentCUDAStream();
-  mean_kernel<<<dim3(batch, CT / 128), 128, 0, stream>>>(reinterpret_cast<const __half*>(buf.data_ptr()),
-                                                         s.data_ptr<float>(), t.data_ptr<float>(),
-                                                         feat.data_ptr<float>(), places, CT);
+torch::Tensor head(torch::Tensor pooled, torch::Tensor w, torch::Tensor b) {
+  const int batch = pooled.size(0), channels = pooled.size(1), classes = w.size(0);
+  auto out = torch::empty({batch, classes}, pooled.options());
+  head_kernel<<<dim3(batch, classes), 128, 0, at::cuda::getCurrentCUDAStream()>>>(
+      pooled.data_ptr<float>(), w.data_ptr<float>(), b.data_ptr<float>(), out.data_ptr<float>(), channels, classes);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  classify_kernel<<<batch, classes * 32, 0, stream>>>(feat.data_ptr<float>(), w.data_ptr<float>(), b.data_ptr<float>(),
-                                                      out.data_ptr<float>(), CT, classes);
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return out;
 }
 """
 
 extension = load_inline(
-    name="densenet_dense_layers",
+    name="densenet_pdl_wgmma",
     cpp_sources=[DECLARATION],
     cuda_sources=[SOURCE],
-    functions=["stem", "dense", "bnpool", "head"],
-    extra_cuda_cflags=["-O3"],
+    functions=["prep", "stem_pool", "dense_layer", "bn_pool", "final_pool", "head"],
+    extra_cuda_cflags=["-O3", "-std=c++17", "-gencode=arch=compute_90a,code=sm_90a"],
 )
 
 
 class DenseLayer(nn.Module):
-    """Parameters of a layer: batch norm and a 3 x 3 convolution."""
+    """The parameters of one dense layer: a batch norm and a 3 x 3 convolution to `growth` channels."""
 
     def __init__(self, channels, growth):
         super().__init__()
@@ -555,7 +535,7 @@ class DenseLayer(nn.Module):
 
 
 class DenseBlock(nn.Module):
-    """Parameters of the layers of a block."""
+    """The parameters of a dense block: its layers, each with `growth` more input channels than the one before."""
 
     def __init__(self, layers, channels, growth):
         super().__init__()
@@ -563,7 +543,7 @@ class DenseBlock(nn.Module):
 
 
 class Transition(nn.Module):
-    """Parameters of a transition: batch norm and a 1 x 1 convolution."""
+    """The parameters between two blocks: a batch norm and a 1 x 1 convolution to half the channels."""
 
     def __init__(self, channels):
         super().__init__()
@@ -572,39 +552,25 @@ class Transition(nn.Module):
 
 
 def affine(bn):
-    """Scale and shift of a batch norm in inference, in float32."""
+    """Scale and shift of a batch norm in eval mode, in float32."""
     scale = bn.weight.double() / torch.sqrt(bn.running_var.double() + bn.eps)
     shift = bn.bias.double() - bn.running_mean.double() * scale
-    return scale.float().contiguous(), shift.float().contiguous()
-
-
-def pack_dense(weight):
-    """(32, C, 3, 3) to fragments [C / 16][tap][half][lane][tile, register, element] of mma.m16n8k16's B."""
-    w = weight.detach().half().contiguous()
-    units = w.shape[1] // 16
-    w = w.reshape(2, 2, 8, units, 2, 4, 2, 9)
-    return w.permute(3, 7, 0, 2, 5, 1, 4, 6).contiguous()
-
-
-def pack_stem(weight):
-    """(64, 3, 7, 7) to fragments; columns padded to 8, channels to 4."""
-    w = torch.zeros(64, 7, 8, 4, dtype=torch.half, device=weight.device)
-    w[:, :, :7, :3] = weight.detach().permute(0, 2, 3, 1).half()
-    w = w.reshape(4, 2, 8, 14, 2, 4, 2)
-    return w.permute(3, 0, 2, 5, 1, 4, 6).contiguous()
+    return scale.float(), shift.float()
 
 
 class ModelNew(nn.Module):
-    """The network, with the original's parameters; packs them and records a graph when first called."""
+    """DenseNet-201 in inference, with one kernel per dense layer and one CUDA graph per number of images."""
 
     def __init__(self, growth, classes, layers, stem):
         super().__init__()
+        assert growth == 32 and stem == 64 and len(layers) == 4
+        self.counts = tuple(layers)
         self.conv1 = nn.Conv2d(3, stem, 7, 2, 3, bias=False)
         self.bn1 = nn.BatchNorm2d(stem)
         blocks = []
         channels = stem
-        self.widths = []
         self.starts = []
+        self.ends = []
         for block, count in enumerate(layers):
             if block:
                 blocks.append(Transition(channels))
@@ -612,88 +578,105 @@ class ModelNew(nn.Module):
             self.starts.append(channels)
             blocks.append(DenseBlock(count, channels, growth))
             channels += count * growth
-            self.widths.append(channels)
+            self.ends.append(channels)
         self.blocks = nn.Sequential(*blocks)
         self.bn2 = nn.BatchNorm2d(channels)
         self.classifier = nn.Linear(channels, classes)
-        self.growth = growth
-        self.classes = classes
         self.packed = None
-        self.graphs = {}
+        self.states = {}
 
-    def prepare(self):
-        """Fold the batch norms and lay the weights out as the kernels read them."""
-        packed = {"stem": (pack_stem(self.conv1.weight), *affine(self.bn1)), "dense": [], "transition": []}
-        for module in self.blocks:
-            if isinstance(module, DenseBlock):
-                packed["dense"].append([(*affine(layer.bn), pack_dense(layer.conv.weight)) for layer in module.layers])
+    def pack(self):
+        """Keep in `packed` the weights as the kernels read them, 16-bit for convolutions, and batch norms folded."""
+        scale, shift = affine(self.bn1)
+        w = self.conv1.weight.float() * scale.view(-1, 1, 1, 1)
+        w8 = torch.zeros(64, 3, 8, 8, device=w.device, dtype=torch.float32)
+        w8[:, :, 1:, 1:] = w
+        w4 = w8.view(64, 3, 4, 2, 4, 2).permute(0, 3, 5, 1, 2, 4).reshape(64, 12, 4, 4)
+        w16 = torch.zeros(64, 16, 4, 4, device=w.device, dtype=torch.float32)
+        w16[:, :12] = w4
+        packed = {
+            "stem_w": w16.half().contiguous(memory_format=torch.channels_last),
+            "stem_b": shift.contiguous(),
+            "dense": [],
+            "transitions": [],
+        }
+        for index, block in enumerate(self.blocks):
+            if index % 2 == 0:
+                entries = []
+                for layer in block.layers:
+                    weight = layer.conv.weight
+                    chunks = weight.shape[1] // 32
+                    wp = weight.reshape(32, chunks, 4, 8, 9).permute(1, 4, 2, 0, 3).half().contiguous()
+                    entries.append((wp, torch.cat(affine(layer.bn)).contiguous()))
+                packed["dense"].append(entries)
             else:
-                weight = module.conv.weight.detach().half().flatten(1).contiguous()
-                packed["transition"].append((*affine(module.bn), weight.t()))
-        packed["head"] = (
-            *affine(self.bn2),
-            self.classifier.weight.detach().float().contiguous(),
-            self.classifier.bias.detach().float().contiguous(),
-        )
+                weight = block.conv.weight
+                wt = weight.view(weight.shape[0], weight.shape[1]).half().contiguous()
+                packed["transitions"].append((wt, torch.cat(affine(block.bn)).contiguous()))
+        packed["final"] = torch.cat(affine(self.bn2)).contiguous()
+        packed["head_w"] = self.classifier.weight.detach().float().contiguous()
+        packed["head_b"] = self.classifier.bias.detach().float().contiguous()
         self.packed = packed
 
-    def allocate(self, batch, device):
-        """Memory for one batch size: a buffer per block, pooled maps, features, logits."""
-        buffers, pooled, size = [], [], 56
-        for index, width in enumerate(self.widths):
-            buffers.append(torch.empty(batch, size, size, width, dtype=torch.half, device=device))
-            if index + 1 < len(self.widths):
-                size //= 2
-                pooled.append(torch.empty(batch * size * size, width, dtype=torch.half, device=device))
-        features = torch.empty(batch, self.widths[-1], device=device)
-        logits = torch.empty(batch, self.classes, device=device)
-        return buffers, pooled, features, logits
-
-    def compute(self, x, memory):
-        """Launch all kernels: images (batch, 3, 224, 224) in float32 to the logits in `memory`."""
-        buffers, pooled, features, logits = memory
+    def compute(self, state):
+        """All between `prep` and `head`: (batch, 115, 115, 16) cells to (batch, channels) features, both in `state`."""
         packed = self.packed
-        weight, scale, shift = packed["stem"]
-        extension.stem(x, weight, scale, shift, buffers[0])
-        for index, layers in enumerate(packed["dense"]):
-            buffer = buffers[index]
-            if index:
-                scale, shift, weight = packed["transition"][index - 1]
-                extension.bnpool(buffers[index - 1], scale, shift, pooled[index - 1])
-                target = buffer.view(-1, buffer.shape[-1])[:, : self.starts[index]]
-                torch.mm(pooled[index - 1], weight, out=target)
-            channels = self.starts[index]
-            for number, (scale, shift, weight) in enumerate(layers):
-                extension.dense(buffer, scale, shift, weight, channels, number == 0)
-                channels += self.growth
-        extension.head(buffers[-1], *packed["head"], features, logits)
+        with torch.backends.cudnn.flags(enabled=True, benchmark=True, deterministic=False, allow_tf32=True):
+            y = F.conv2d(state["cells"].permute(0, 3, 1, 2), packed["stem_w"])
+        y = y.contiguous(memory_format=torch.channels_last)
+        extension.stem_pool(y, packed["stem_b"], state["buffers"][0])
+        first = 0
+        for block, count in enumerate(self.counts):
+            buf = state["buffers"][block]
+            if block:
+                wt, bn = packed["transitions"][block - 1]
+                pooled = state["pooled"][block - 1]
+                extension.bn_pool(state["buffers"][block - 1], bn, pooled)
+                rows = pooled.shape[0]
+                torch.mm(pooled, wt.t(), out=buf.view(rows, buf.shape[3])[:, : wt.shape[0]])
+            base = self.starts[block] // 32
+            for layer in range(count):
+                wp, bn = packed["dense"][block][layer]
+                extension.dense_layer(buf, wp, bn, state["counters"], first, layer, base)
+            first += count
+        extension.final_pool(state["buffers"][-1], packed["final"], state["features"])
 
     def record(self, x):
-        """Warm up, capture a CUDA graph for the shape of `x`, and keep it with its memory."""
+        """Allocate the buffers for this number of images, warm up, and capture `compute` in a CUDA graph; the state."""
         if self.packed is None:
-            self.prepare()
-        given = x.detach().clone(memory_format=torch.contiguous_format)
-        memory = self.allocate(x.shape[0], x.device)
+            self.pack()
+        batch, device = x.shape[0], x.device
+        half = {"device": device, "dtype": torch.float16}
+        sizes = (56, 28, 14, 7)
+        state = {
+            "cells": torch.zeros(batch, 115, 115, 16, **half),
+            "buffers": [torch.zeros(batch, s, s, c, **half) for s, c in zip(sizes, self.ends, strict=False)],
+            "pooled": [torch.zeros(batch * s * s, c, **half) for s, c in zip(sizes[1:], self.ends[:-1], strict=False)],
+            "counters": torch.zeros(sum(self.counts) * batch, device=device, dtype=torch.int32),
+            "features": torch.zeros(batch, self.ends[-1], device=device, dtype=torch.float32),
+        }
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(2):
-                self.compute(given, memory)
+                extension.prep(x, state["cells"], state["counters"])
+                self.compute(state)
         torch.cuda.current_stream().wait_stream(side)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            self.compute(given, memory)
-        entry = (graph, given, memory)
-        self.graphs[tuple(x.shape)] = entry
-        return entry
+            self.compute(state)
+        state["graph"] = graph
+        self.states[batch] = state
+        return state
 
     def forward(self, x):
-        """Images (batch, 3, 224, 224) to logits (batch, classes)."""
-        entry = self.graphs.get(tuple(x.shape))
-        if entry is None:
-            entry = self.record(x)
-        graph, given, memory = entry
-        given.copy_(x)
-        graph.replay()
-        return memory[3].clone()
+        """(batch, 3, 224, 224) images to (batch, classes) scores."""
+        x = x.contiguous()
+        state = self.states.get(x.shape[0])
+        if state is None:
+            with torch.no_grad():
+                state = self.record(x)
+        extension.prep(x, state["cells"], state["counters"])
+        state["graph"].replay()
+        return extension.head(state["features"], self.packed["head_w"], self.packed["head_b"])

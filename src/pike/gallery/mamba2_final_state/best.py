@@ -8,14 +8,16 @@ are folded into a matrix of 144 rows and 128 columns for each (batch, head): 128
 What made it fast: the cumulative sums, masks, exponentials and the products of B and C are computed
 once for a set of parameters. Of 72 tiles, 16 by 16 each, the 44 that are not zero are kept, in the order
 of the tensor cores' fragments. Each block of threads reads its share of x once, and its warps have nearly
-equal numbers of tiles. A short way from Python checks whether the parameters have changed.
+equal numbers of tiles. The call goes around `nn.Module`, pybind11 and PyTorch's dispatcher: a bare C function
+checks that the parameters have not changed, allocates once for both outputs and launches by the driver.
 
 Accuracy: the matrix is folded in 64 bits. Each row is divided by its largest magnitude and rounded to
 float16; the divisors stay float32. x is rounded to float16, with a power of two per (batch, head) where
 its largest magnitude is below 1/16 or at least 32768. Sums are float32.
 
 Limits: 128 steps, heads of width 64, a state of 16, float32; compute capability 8.0 or newer. Inference
-only: no gradients. Changes of the parameters through `.data` in place are not noticed.
+only: no gradients. Changes of the parameters through `.data` in place are not noticed. Both outputs share one
+storage. After the first call, a `forward` that is replaced or overridden in a subclass is bypassed.
 
 Author: a coding agent, in a search by the strategy pike-x (result.json says which).
 Licence: Apache-2.0.
@@ -23,19 +25,37 @@ Licence: Apache-2.0.
 
 import torch
 from torch import nn
+from torch.nn.modules import module as nn_module
 from torch.utils.cpp_extension import load_inline
 
 CPP_SOURCE = r"""
 #include <torch/extension.h>
+#include <torch/csrc/autograd/python_variable.h>
 #include <ATen/cuda/CUDAContext.h>
-#include <ATen/cuda/EmptyTensor.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
-#include <optional>
-#include <tuple>
+#include <dlfcn.h>
+#include <array>
+#include <exception>
 #include <utility>
 
 void launch_scan(const float* x, const void* packed, const float* scales, float* y, float* state, int batch, int heads,
                  cudaStream_t stream);
+void* scan_function();
+int scan_threads();
+
+// cuLaunchKernel
+using Launch = int (*)(void*, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
+                       unsigned int, void*, void**, void**);
+
+static Launch driver_launch() {
+  static Launch found = []() -> Launch {
+    void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) return nullptr;
+    return reinterpret_cast<Launch>(dlsym(library, "cuLaunchKernel"));
+  }();
+  return found;
+}
 
 struct Seen {
   at::Tensor tensor;  // keeps the identity from being used again
@@ -54,53 +74,151 @@ struct Seen {
   }
 };
 
-using Result = std::optional<std::tuple<at::Tensor, at::Tensor>>;
-
 struct Plan {
   Seen a, b, c;
   at::Tensor packed, scales;
+  const void* packed_pointer;
+  const float* scales_pointer;
   int64_t batch, heads;
+  c10::Device device;
+  Launch launch;
+  void* function;
+  unsigned int threads;
 
   Plan(const at::Tensor& a_, const at::Tensor& b_, const at::Tensor& c_, const at::Tensor& packed_,
        const at::Tensor& scales_, int64_t batch_, int64_t heads_)
-      : a(a_), b(b_), c(c_), packed(packed_), scales(scales_), batch(batch_), heads(heads_) {}
-
-  Result compute(const at::Tensor& x) const {
-    if (!x.is_cuda() || x.scalar_type() != at::kFloat || x.dim() != 4 || x.size(0) != batch || x.size(1) != 128 ||
-        x.size(2) != heads || x.size(3) != 64 || x.device() != packed.device()) {
-      return std::nullopt;
-    }
-    const c10::cuda::CUDAGuard guard(x.device());
-    at::Tensor held;
-    const at::Tensor* input = &x;
-    if (!x.is_contiguous()) {
-      held = x.contiguous();
-      input = &held;
-    } else if (reinterpret_cast<uintptr_t>(x.data_ptr()) % 16 != 0) {
-      held = x.clone();
-      input = &held;
-    }
-    at::Tensor y(at::detail::empty_cuda({batch, 128, heads, 64}, at::kFloat, x.device(), std::nullopt));
-    at::Tensor state(at::detail::empty_cuda({batch, heads, 64, 16}, at::kFloat, x.device(), std::nullopt));
-    launch_scan(input->data_ptr<float>(), packed.data_ptr(), scales.data_ptr<float>(), y.data_ptr<float>(),
-                state.data_ptr<float>(), static_cast<int>(batch), static_cast<int>(heads),
-                at::cuda::getCurrentCUDAStream());
-    return std::make_tuple(std::move(y), std::move(state));
-  }
-
-  // nothing where the parameters have changed since the plan was made, or where x is not what the kernel takes
-  Result run(const at::Tensor& x, const at::Tensor& a_, const at::Tensor& b_, const at::Tensor& c_) const {
-    if (!a.same(a_) || !b.same(b_) || !c.same(c_)) return std::nullopt;
-    return compute(x);
+      : a(a_), b(b_), c(c_), packed(packed_), scales(scales_), packed_pointer(packed_.data_ptr()),
+        scales_pointer(scales_.data_ptr<float>()), batch(batch_), heads(heads_), device(packed_.device()),
+        launch(driver_launch()), function(nullptr), threads(static_cast<unsigned int>(scan_threads())) {
+    const c10::cuda::CUDAGuard guard(device);
+    function = scan_function();
   }
 };
 
+static PyObject* name_a = nullptr;
+static PyObject* name_b = nullptr;
+static PyObject* name_c = nullptr;
+static const char* const CAPSULE = "mamba2_scan_plan";
+
+static inline bool unchanged(PyObject* parameters, PyObject* name, const Seen& seen) {
+  PyObject* found = PyDict_GetItemWithError(parameters, name);  // borrowed
+  return found != nullptr && THPVariable_Check(found) && seen.same(THPVariable_Unpack(found));
+}
+
+static at::Tensor tensor_of(const c10::Storage& storage, c10::IntArrayRef sizes, int64_t offset) {
+  at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CUDA), caffe2::TypeMeta::Make<float>());
+  c10::TensorImpl* impl = made.unsafeGetTensorImpl();
+  if (offset != 0) impl->set_storage_offset(offset);
+  impl->set_sizes_contiguous(sizes);
+  return made;
+}
+
+static PyObject* compute(const Plan& plan, const at::Tensor& x) {
+  const c10::cuda::CUDAGuard guard(plan.device);
+  at::Tensor held;
+  const at::Tensor* input = &x;
+  if (!x.is_contiguous()) {
+    held = x.contiguous();
+    input = &held;
+  } else if (reinterpret_cast<uintptr_t>(x.data_ptr()) % 16 != 0) {
+    held = x.clone();
+    input = &held;
+  }
+  const int64_t y_count = plan.batch * 128 * plan.heads * 64;
+  const int64_t state_count = plan.batch * plan.heads * 64 * 16;
+  const size_t bytes = static_cast<size_t>(y_count + state_count) * sizeof(float);
+  c10::Allocator* allocator = c10::cuda::CUDACachingAllocator::get();
+  c10::DataPtr memory = allocator->allocate(bytes);
+  float* y_to = static_cast<float*>(memory.get());
+  float* state_to = y_to + y_count;
+  c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, std::move(memory), allocator, true);
+
+  const float* from = static_cast<const float*>(input->data_ptr());
+  const void* packed = plan.packed_pointer;
+  const float* scales = plan.scales_pointer;
+  int heads = static_cast<int>(plan.heads);
+  cudaStream_t stream = at::cuda::getCurrentCUDAStream(plan.device.index());
+  bool launched = false;
+  if (plan.launch != nullptr && plan.function != nullptr) {
+    void* arguments[] = {&from, &packed, &scales, &y_to, &state_to, &heads};
+    launched = plan.launch(plan.function, static_cast<unsigned int>(plan.batch * plan.heads), 1, 1, plan.threads, 1, 1,
+                           0, stream, arguments, nullptr) == 0;
+  }
+  if (!launched) {
+    launch_scan(from, packed, scales, y_to, state_to, static_cast<int>(plan.batch), heads, stream);
+  }
+
+  const std::array<int64_t, 4> y_sizes = {plan.batch, 128, plan.heads, 64};
+  const std::array<int64_t, 4> state_sizes = {plan.batch, plan.heads, 64, 16};
+  PyObject* first = THPVariable_Wrap(tensor_of(storage, y_sizes, 0));
+  if (first == nullptr) return nullptr;
+  PyObject* second = THPVariable_Wrap(tensor_of(storage, state_sizes, y_count));
+  if (second == nullptr) {
+    Py_DECREF(first);
+    return nullptr;
+  }
+  PyObject* both = PyTuple_New(2);
+  if (both == nullptr) {
+    Py_DECREF(first);
+    Py_DECREF(second);
+    return nullptr;
+  }
+  PyTuple_SET_ITEM(both, 0, first);
+  PyTuple_SET_ITEM(both, 1, second);
+  return both;
+}
+
+// (x, the module's dictionary of parameters) to the result, or to None where the parameters have changed since the
+// plan was made, or where x is not what the kernel takes
+static PyObject* run(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  try {
+    const Plan* plan = static_cast<const Plan*>(PyCapsule_GetPointer(self, CAPSULE));
+    if (plan == nullptr) return nullptr;
+    if (count != 2 || !THPVariable_CheckExact(arguments[0]) || !PyDict_Check(arguments[1])) Py_RETURN_NONE;
+    const at::Tensor& x = THPVariable_Unpack(arguments[0]);
+    if (!x.is_cuda() || x.scalar_type() != at::kFloat || x.layout() != at::kStrided || x.dim() != 4 ||
+        x.device() != plan->device) {
+      Py_RETURN_NONE;
+    }
+    const c10::IntArrayRef sizes = x.sizes();
+    if (sizes[0] != plan->batch || sizes[1] != 128 || sizes[2] != plan->heads || sizes[3] != 64) Py_RETURN_NONE;
+    if (!unchanged(arguments[1], name_a, plan->a) || !unchanged(arguments[1], name_b, plan->b) ||
+        !unchanged(arguments[1], name_c, plan->c)) {
+      if (PyErr_Occurred()) return nullptr;
+      Py_RETURN_NONE;
+    }
+    return compute(*plan, x);
+  } catch (const std::exception& e) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, e.what());
+    return nullptr;
+  }
+}
+
+static PyMethodDef run_definition = {
+    "run", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)(void)>(run)), METH_FASTCALL, nullptr};
+
+static void drop(PyObject* capsule) { delete static_cast<Plan*>(PyCapsule_GetPointer(capsule, CAPSULE)); }
+
+static py::object make_run(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c, const at::Tensor& packed,
+                           const at::Tensor& scales, int64_t batch, int64_t heads) {
+  Plan* plan = new Plan(a, b, c, packed, scales, batch, heads);
+  PyObject* capsule = PyCapsule_New(plan, CAPSULE, drop);
+  if (capsule == nullptr) {
+    delete plan;
+    throw py::error_already_set();
+  }
+  PyObject* made = PyCFunction_New(&run_definition, capsule);
+  Py_DECREF(capsule);
+  if (made == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(made);
+}
+
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
-  py::class_<Plan>(m, "Plan", py::module_local())
-      .def(py::init<const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                    int64_t, int64_t>())
-      .def("compute", &Plan::compute)
-      .def("run", &Plan::run);
+  name_a = PyUnicode_InternFromString("A");
+  name_b = PyUnicode_InternFromString("B");
+  name_c = PyUnicode_InternFromString("C");
+  m.def("make_run", &make_run);
 }
 """
 
@@ -198,7 +316,7 @@ scan_kernel(const float* __restrict__ x, const uint4* __restrict__ packed, const
   }
   __syncthreads();
 
-  // x needs no scale in float16, unless the largest magnitude in the block is below 1/16 or at least 32768
+  // float16 holds x as it is, unless the largest value of the block is far from one
   float back = 1.0f;
   {
     unsigned int most = 0;
@@ -272,18 +390,34 @@ void launch_scan(const float* x, const void* packed, const float* scales, float*
   scan_kernel<<<batch * heads, THREADS, 0, stream>>>(x, static_cast<const uint4*>(packed), scales, y, state, heads);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
+
+// the driver's handle of the kernel on the current device, or nothing
+void* scan_function() {
+  cudaFunction_t found = nullptr;
+  if (cudaGetFuncBySymbol(&found, reinterpret_cast<const void*>(scan_kernel)) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return nullptr;
+  }
+  return reinterpret_cast<void*>(found);
+}
+
+int scan_threads() { return THREADS; }
 """
 
 extension = load_inline(
-    name="mamba2_scan_folded",
+    name="mamba2_scan_folded_bare",
     cpp_sources=[CPP_SOURCE],
     cuda_sources=[CUDA_SOURCE],
     extra_cflags=["-O3"],
     extra_cuda_cflags=["-O3"],
+    extra_ldflags=["-ldl"],
 )
 
 UNITS = [tile * 8 + k for tile in range(9) for k in range(8) if tile == 8 or k <= tile]
 """The tiles of 16 x 16 that are kept: on and below the diagonal, and all of the state's."""
+
+ALL_HOOKS = nn_module._global_forward_hooks
+ALL_PRE_HOOKS = nn_module._global_forward_pre_hooks
 
 
 class ModelNew(nn.Module):
@@ -296,11 +430,11 @@ class ModelNew(nn.Module):
         self.A = nn.Parameter(torch.zeros(batch, steps, heads))
         self.B = nn.Parameter(torch.zeros(batch, steps, heads, state))
         self.C = nn.Parameter(torch.zeros(batch, steps, heads, state))
-        self.plan = None
+        self.run = None
 
     def __getstate__(self):
         kept = dict(self.__dict__)
-        kept["plan"] = None  # made again at the next call
+        kept["run"] = None  # made again at the next call
         return kept
 
     def matrices(self) -> torch.Tensor:
@@ -314,8 +448,8 @@ class ModelNew(nn.Module):
         last = b.permute(0, 2, 3, 1) * torch.exp(sums[..., -1:] - sums)[:, :, None, :]
         return torch.cat((sequence, last), dim=2)
 
-    def make_plan(self):
-        """The matrices in float16 and in the order of the kernel, bound to the parameters as they are now."""
+    def make_run(self):
+        """Fold, scale and pack the matrices of the current parameters, and return the C function that uses them."""
         batch, steps, heads, width, state = self.sizes  # noqa: RUF059
         pairs = batch * heads
         full = self.matrices().reshape(pairs, steps + state, steps)
@@ -327,14 +461,14 @@ class ModelNew(nn.Module):
         packed = parts[:, torch.tensor(UNITS, device=parts.device)].contiguous()
         scales = scales.float().reshape(pairs, steps + state).contiguous()
         torch.cuda.current_stream(packed.device).synchronize()  # any stream may use it from here on
-        return extension.Plan(self.A, self.B, self.C, packed, scales, batch, heads)
+        return extension.make_run(self.A, self.B, self.C, packed, scales, batch, heads)
 
     def first(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The first call, the first one after a change of the parameters, and shapes that the kernel does not take."""
         batch, steps, heads, width, state = self.sizes  # noqa: RUF059
         if x.is_cuda and self.A.is_cuda and (steps, width, state) == (128, 64, 16):
-            self.plan = self.make_plan()
-            result = self.plan.compute(x)
+            self.run = self.make_run()
+            result = self.run(x, self._parameters)
             if result is not None:
                 return result
         full = self.matrices().to(x.dtype)
@@ -344,10 +478,18 @@ class ModelNew(nn.Module):
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """(batch, steps, heads, width) to the same shape, and the last state, (batch, heads, width, state)."""
-        plan = self.plan
-        if plan is not None:
-            parameters = self._parameters
-            result = plan.run(x, parameters["A"], parameters["B"], parameters["C"])
+        run = self.run
+        if run is not None:
+            result = run(x, self._parameters)
             if result is not None:
                 return result
         return self.first(x)
+
+    def __call__(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """What nn.Module's does, by a shorter way where no hook is registered."""
+        run = self.run
+        if run is not None and not (self._forward_hooks or self._forward_pre_hooks or ALL_HOOKS or ALL_PRE_HOOKS):
+            result = run(x, self._parameters)
+            if result is not None:
+                return result
+        return super().__call__(x)
