@@ -3,7 +3,8 @@
 `true_campaign` holds the published tasks that coding agents answered
 (docs/experiments/2026-11-26-h100-first-true-campaign.md); where its journals held the text of a
 published task, a line of comment stands. `local_model` holds the three runs of a small model behind a
-server of this machine (docs/experiments/2026-11-26-cpu-local-model.md).
+server of this machine (docs/experiments/2026-11-26-cpu-local-model.md). Two of the gallery's searches come
+from the archives of their campaigns.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from pike.engine.state.resume import read_state
 
 ASSETS = sorted((Path(__file__).parent / "assets").glob("*.tar.xz"))
 LOCAL = "local_model"
+GALLERY = Path(__file__).parents[2] / "benchmarks" / "gallery"
+SEARCHES = {"half": "level3-pike-49--pike-x", "same": "level5-5--pike-x"}
 
 
 def runs(*names: str) -> list[str]:
@@ -37,12 +40,24 @@ def runs(*names: str) -> list[str]:
     return sorted(found)
 
 
+def searches() -> list[str]:
+    """The gallery's searches that are replayed, by their folders in the archives."""
+    found = set()
+    for stem, name in SEARCHES.items():
+        with tarfile.open(GALLERY / f"{stem}.tar.xz") as packed:
+            found |= {"/".join(one.split("/")[:3]) for one in packed.getnames() if f"/{name}" in one}
+    return sorted(found)
+
+
 @pytest.fixture(scope="module")
 def journals(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("campaign")
     for asset in ASSETS:
         with tarfile.open(asset) as packed:
             packed.extractall(folder / asset.name.partition(".")[0], filter="data")
+    for stem in SEARCHES:
+        with tarfile.open(GALLERY / f"{stem}.tar.xz") as packed:
+            packed.extractall(folder, filter="data")
     return folder
 
 
@@ -56,7 +71,7 @@ def verdicts(folder: Path) -> dict[str, tuple[str, str]]:
     return {event.candidate_id: (event.evaluation.status, event.evaluation.reason) for event in judged}
 
 
-@pytest.mark.parametrize("name", runs())
+@pytest.mark.parametrize("name", [*runs(), *searches()])
 async def test_a_replay_of_a_real_run_asks_judges_and_learns_the_same(
     journals: Path, tmp_path: Path, name: str
 ) -> None:
