@@ -385,6 +385,21 @@ async def test_an_original_is_looked_at_once_by_the_worker_that_then_judges() ->
     await pool.aclose()
 
 
+async def test_idle_judges_that_prepared_nothing_prepare_a_task_meanwhile() -> None:
+    meeting, failures = Meeting(), list[Exception]()
+    pool = WorkerPool([lambda: LookingWorker(meeting, failures)], 3)
+    await pool.preflight(asked("other"))
+    failures.append(InfraError("it died"))
+    await pool.prepare_idle(asked("a"))
+    assert sorted(meeting.events) == ["kill", "look at a", "look at a", "look at other"]
+    await pool.prepare_idle(asked("a"))
+    assert meeting.events[4:] == ["look at a"], "the one in the place of the one that died"
+    await pool.prepare_idle(asked("b"))
+    await pool.evaluate(asked("other"))
+    assert meeting.events[5:] == ["begin other beside 0", "end other"]
+    await pool.aclose()
+
+
 async def test_an_original_that_found_no_memory_is_looked_at_again_alone() -> None:
     meeting, failures = Meeting(), list[Exception]([InfraError("no memory")])
     pool = WorkerPool([lambda: LookingWorker(meeting, failures)], 2)

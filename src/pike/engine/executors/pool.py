@@ -269,6 +269,17 @@ class WorkerPool:
             self._preflights[terms] = found
         return self._preflights[terms]
 
+    async def prepare_idle(self, request: EvaluationRequest) -> None:
+        """Have every idle worker that prepared nothing yet prepare a request's task; what fails, fails unsaid."""
+        terms = _terms(request)
+
+        async def prepare() -> None:
+            async with self._among_others():
+                if any(map(_is_blank, self._idle)):
+                    await self._with_worker(lambda worker: worker.preflight(request), terms, _is_blank)
+
+        await asyncio.gather(*(prepare() for _ in filter(_is_blank, self._idle)), return_exceptions=True)
+
     async def explore(self, request: EvaluationRequest, device: DeviceFacts) -> str:
         """The answer of a worker, which must be one on another machine."""
         async with self._among_others():
@@ -419,6 +430,11 @@ def _terms(request: EvaluationRequest) -> _Terms:
 def _is_new(slot: _Slot) -> bool:
     """Whether its worker comes yet: the machine of a lost one may have taken others along."""
     return not slot.runs
+
+
+def _is_blank(slot: _Slot) -> bool:
+    """Whether its worker has prepared nothing."""
+    return slot.prepared is None
 
 
 def _in_loop(told: Sequence[OnStage]) -> OnStage:
