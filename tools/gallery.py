@@ -145,8 +145,8 @@ def _index(found: Sequence[GalleryEntry]) -> str:
         "recipes there, where those were measured.",
         "",
         "A figure *in its search* is that of the search's own file and task, which may be the published task",
-        "of the same model; other judges were at work beside it, and nothing was measured again. A *verified*",
-        "figure is that of the winner's file in this gallery on the task of this project.",
+        "of the same model. Other judges were at work beside it, which slows eager PyTorch most: it flatters.",
+        "A *verified* figure is that of the winner's file in this gallery on the task of this project.",
     ]
     return "\n".join(lines) + "\n"
 
