@@ -390,11 +390,13 @@ async def test_idle_judges_that_prepared_nothing_prepare_a_task_meanwhile() -> N
     pool = WorkerPool([lambda: LookingWorker(meeting, failures)], 3)
     await pool.preflight(asked("other"))
     failures.append(InfraError("it died"))
-    await pool.prepare_idle(asked("a"))
+    pool.prepare(asked("a"))
+    await until(lambda: len(meeting.events) == 4 and pool._preparing.done())
     assert sorted(meeting.events) == ["kill", "look at a", "look at a", "look at other"]
-    await pool.prepare_idle(asked("a"))
+    pool.prepare(asked("a"))
+    await until(lambda: pool._preparing.done())
     assert meeting.events[4:] == ["look at a"], "the one in the place of the one that died"
-    await pool.prepare_idle(asked("b"))
+    pool.prepare(asked("b"))
     await pool.evaluate(asked("other"))
     assert meeting.events[5:] == ["begin other beside 0", "end other"]
     await pool.aclose()

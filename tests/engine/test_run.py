@@ -6,12 +6,14 @@ import asyncio
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from engine_material import IDEAS, MIXED, TASK, RuledJudge, coa, config, efa, events, wiring, write_script
+from engine_material import IDEAS, MIXED, TASK, ExplorerHere, RuledJudge, coa, config, efa, events, wiring, write_script
 
 from pike import engine
 from pike.core.agent import Context, Proposal
+from pike.core.device import DeviceFacts
 from pike.core.errors import UserError
 from pike.core.events import Asked, Finished, Judged, Proposed, QueryAnswered, QuerySent, RunStarted, Told
 from pike.core.settings.config import PromptConfig
@@ -20,6 +22,7 @@ from pike.core.task import TaskFile
 from pike.core.verdict.evaluation import Effort, EvaluationRequest, Status
 from pike.engine.state.progress import Progress
 from pike.llm import confinement
+from pike.recipes.search.explored import Explored
 
 
 async def test_the_journal_keeps_its_order_rules(run, tmp_path: Path) -> None:
@@ -82,6 +85,35 @@ async def test_an_original_that_does_not_run_ends_the_run_before_anything_is_spe
     with pytest.raises(UserError, match="the original does not run"):
         await run(MIXED, parts={"executor": judge}, max_hours=0.5)
     assert (judge.looks, judge.limit) == (1, 1800.0) and not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("device", ["cuda:0", "cpu"])
+async def test_recipes_look_at_a_model_while_a_gpu_judges_its_original(tmp_path: Path, device: str) -> None:
+    order = list[str]()
+
+    class Looking(Examining):
+        async def facts(self, device_name: str) -> DeviceFacts:
+            return DeviceFacts(device, "made up", capability="9.0")
+
+        async def preflight(self, request: EvaluationRequest) -> float | None:
+            order.append("preflight")
+            await asyncio.sleep(0.2)
+            order.append("looked at")
+            return 12.5
+
+        def prepare(self, request: EvaluationRequest) -> None:
+            order.append("prepare")
+
+    class Noting(ExplorerHere):
+        def explore(self, *question: Any) -> Explored:
+            order.append("explore")
+            return Explored.nothing("nothing is written")
+
+    parts = wiring(executor=Looking(), explorer=Noting(), load=lambda task: object())
+    result = await engine.start(TASK, config(queries=3), tmp_path / "run", parts)
+    assert result.best is None and order.count("explore") == 1
+    assert order.index("preflight") < order.index("looked at") < order.index("prepare")
+    assert (order.index("explore") < order.index("looked at")) == (device == "cuda:0")
 
 
 async def test_the_originals_time_is_known_before_the_first_candidate_and_stays_without_a_valid_one(

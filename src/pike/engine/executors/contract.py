@@ -45,6 +45,10 @@ class Executor(Protocol):
         """
         return None
 
+    def prepare(self, request: EvaluationRequest) -> None:
+        """Have idle workers prepare the request's task from now on, where that spares time later."""
+        return
+
     async def explore(self, request: EvaluationRequest, device: DeviceFacts) -> str:
         """What recipes say about the request's task, by its options, on a machine that judges.
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pike.core.codec import decode, encode
@@ -137,6 +137,24 @@ class ExplorerThere:
         self._here.close()
         for coming in tuple(self._asked):
             coming.cancel()
+
+
+class Begun:
+    """An explorer that is at work on the question that will be asked first."""
+
+    def __init__(self, explorer: Explorer, task: Task, device: DeviceFacts, options: EvaluateOptions) -> None:
+        self._explorer, self._question = explorer, (task, device, options)
+        self._answer = ThreadPoolExecutor(1, "pike-explorer").submit(explorer.explore, task, device, options)
+
+    def explore(self, task: Task, device: DeviceFacts, options: EvaluateOptions) -> "Explored":
+        """What recipes say about a task."""
+        if (task, device, options) == self._question:
+            return self._answer.result()
+        return self._explorer.explore(task, device, options)
+
+    def close(self) -> None:
+        """End what is going on."""
+        self._explorer.close()
 
 
 def _explored(task: Task, device: DeviceFacts, options: EvaluateOptions, uncapturable: str) -> "Explored":

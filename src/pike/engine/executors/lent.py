@@ -50,6 +50,9 @@ class LentExecutor:
         """The owner's answer."""
         return await self._owner.preflight(request)
 
+    def prepare(self, request: EvaluationRequest) -> None:
+        """Nothing: the owner's workers have other runs to serve."""
+
     async def explore(self, request: EvaluationRequest, device: DeviceFacts) -> str:
         """The owner's answer."""
         return await self._owner.explore(request, device)

@@ -55,20 +55,11 @@ class LocalExecutor(WorkerPool):
         places = () if start else gpus.entries(config.devices)
         super().__init__(starts, judge_count(config, devices=len(starts)), places)
         self._config, self._devices = config, len(starts)
-        self._preparing: asyncio.Future[None] | None = None
 
     async def explore(self, request: EvaluationRequest, device: DeviceFacts) -> str:
-        """What a process of its own finds out; meanwhile judges that are idle prepare the task."""
-        if self._preparing is None or self._preparing.done():
-            self._preparing = asyncio.ensure_future(self.prepare_idle(request))
+        """What a process of its own finds out."""
         with closing(ProcessExplorer(gpus.entries(self._config.devices))) as explorer:
             return (await asyncio.to_thread(explorer.explore, request.task, device, request.options)).text
-
-    async def aclose(self) -> None:
-        """End every judge; one that is still working is killed."""
-        await super().aclose()
-        if self._preparing:
-            await self._preparing
 
     async def facts(self, device: str) -> DeviceFacts:
         """What the device is; from then on no more judges work than find memory on it."""

@@ -227,6 +227,7 @@ class WorkerPool:
         self._gate = Gate()
         self._closed = False
         self._preflights: dict[_Terms, float | None] = {}
+        self._preparing: asyncio.Future[list[BaseException | None]] | None = None
         self._facts: dict[str, DeviceFacts] = {}
 
     async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
@@ -269,8 +270,8 @@ class WorkerPool:
             self._preflights[terms] = found
         return self._preflights[terms]
 
-    async def prepare_idle(self, request: EvaluationRequest) -> None:
-        """Have every idle worker that prepared nothing yet prepare a request's task; what fails, fails unsaid."""
+    def prepare(self, request: EvaluationRequest) -> None:
+        """Have every idle worker that prepared nothing yet prepare the request's task; what fails, fails unsaid."""
         terms = _terms(request)
 
         async def prepare() -> None:
@@ -278,7 +279,9 @@ class WorkerPool:
                 if any(map(_is_blank, self._idle)):
                     await self._with_worker(lambda worker: worker.preflight(request), terms, _is_blank)
 
-        await asyncio.gather(*(prepare() for _ in filter(_is_blank, self._idle)), return_exceptions=True)
+        if self._preparing is None or self._preparing.done():
+            blank = filter(_is_blank, self._idle)
+            self._preparing = asyncio.gather(*(prepare() for _ in blank), return_exceptions=True)
 
     async def explore(self, request: EvaluationRequest, device: DeviceFacts) -> str:
         """The answer of a worker, which must be one on another machine."""
@@ -313,6 +316,9 @@ class WorkerPool:
             return
         self._closed = True
         await asyncio.gather(*(asyncio.to_thread(slot.kill) for slot in self._busy))
+        if self._preparing is not None:
+            self._preparing.cancel()
+            await asyncio.wait([self._preparing])
         await asyncio.gather(*(asyncio.to_thread(slot.close) for slot in self._idle))
         await asyncio.to_thread(self._threads.shutdown)
 

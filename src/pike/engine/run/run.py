@@ -16,9 +16,10 @@ from pike.core.settings.config import RunConfig
 from pike.core.task import Task
 from pike.core.verdict.evaluation import EvaluationRequest
 from pike.core.verdict.profile import Profile
+from pike.engine.executors.exploring import Begun
 from pike.engine.output import outputs
 from pike.engine.output.result import RunResult, result_of
-from pike.engine.run.configuration import baseline_sources, resolve
+from pike.engine.run.configuration import baseline_sources, resolve, search_terms
 from pike.engine.run.phases import Phases
 from pike.engine.run.wiring import OpenParts, Wiring, opened
 from pike.engine.state import resume
@@ -54,7 +55,11 @@ async def start(task: Task, config: RunConfig, folder: Path, wiring: Wiring | No
         baseline_sources(config, task, parts.device)
         limit = limit_seconds(config.engine) or 0.0
         request = EvaluationRequest(task, "", config.evaluate, limit_seconds=limit)
+        if parts.agents and parts.agents.uses_recipes and parts.original is not None and parts.device.is_cuda:
+            # On a CPU it would disturb the preflight, which times the original.
+            parts = replace(parts, explorer=Begun(parts.explorer, task, parts.device, search_terms(config)))
         original_ms = await parts.executor.preflight(request)
+        parts.executor.prepare(request)
         original_profile = await _original_profile(task, config, parts) if original_ms is not None else None
         with store.Journal.create(folder) as journal:
             writer = JournalWriter(journal, RunState(), wiring.observer)
