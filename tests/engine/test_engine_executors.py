@@ -387,7 +387,7 @@ async def test_an_original_is_looked_at_once_by_the_worker_that_then_judges() ->
 
 async def test_idle_judges_that_prepared_nothing_prepare_a_task_meanwhile() -> None:
     meeting, failures = Meeting(), list[Exception]()
-    pool = WorkerPool([lambda: LookingWorker(meeting, failures)], 3)
+    pool = LocalExecutor(EngineConfig(judges=3), lambda: LookingWorker(meeting, failures))
     await pool.preflight(asked("other"))
     failures.append(InfraError("it died"))
     pool.prepare(asked("a"))
@@ -400,6 +400,30 @@ async def test_idle_judges_that_prepared_nothing_prepare_a_task_meanwhile() -> N
     await pool.evaluate(asked("other"))
     assert meeting.events[5:] == ["begin other beside 0", "end other"]
     await pool.aclose()
+
+
+async def test_judges_that_prepare_do_not_keep_the_end_waiting() -> None:
+    started, begun, go = list[LookingWorker](), threading.Event(), threading.Event()
+
+    class Slow(LookingWorker):
+        def preflight(self, request: EvaluationRequest) -> float | None:
+            begun.set()
+            go.wait(60.0)
+            raise InfraError("killed")
+
+        def kill(self) -> None:
+            go.set()
+
+    def start() -> LookingWorker:
+        started.append(Slow(Meeting(), []))
+        return started[-1]
+
+    pool = LocalExecutor(EngineConfig(judges=2), start)
+    pool.prepare(asked("a"))
+    await asyncio.to_thread(begun.wait, 60.0)
+    async with asyncio.timeout(30.0):
+        await pool.aclose()
+    assert go.is_set() and len(started) <= 2
 
 
 async def test_an_original_that_found_no_memory_is_looked_at_again_alone() -> None:

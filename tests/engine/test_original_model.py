@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+
+import numpy as np
 import torch
 from torch import nn
 
@@ -21,6 +24,16 @@ def test_inputs_that_every_draw_repeats_are_constants(tmp_path) -> None:
     # Arguments by keyword are counted in the order of their names.
     assert original.constants == ((2, digest(ones)), (3, digest(ones)))
     assert original.call == describe((x, ids), {"mask": ones, "also": ones})
+
+
+def test_the_callers_random_numbers_are_left_alone(tmp_path) -> None:
+    x, ids = torch.linspace(0, 1, 8).reshape(2, 4), torch.arange(4)
+    task = from_module(Masked(), (x, ids), {"mask": torch.ones(2, 4)}, folder=tmp_path)
+    torch.manual_seed(5), random.seed(5), np.random.seed(5)
+    expected = torch.rand(1), random.random(), np.random.random()
+    torch.manual_seed(5), random.seed(5), np.random.seed(5)
+    originals.load(task).reference.draw(7)
+    assert (torch.rand(1), random.random(), np.random.random()) == expected
 
 
 def test_a_flag_that_is_drawn_is_no_constant(tmp_path) -> None:

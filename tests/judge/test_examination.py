@@ -94,6 +94,10 @@ def test_inputs_that_cannot_be_judged_are_the_tasks_fault(inputs, words, monkeyp
         ("return self.layer(x) * float(__import__('numpy').random.default_rng().random())", "gives two answers"),
         ("self.calls += 1; return self.layer(x).argmax(1) + self.calls", "gives two answers"),
         ("self.calls += 1; return self.layer(x) * self.calls", "keep no state between calls"),
+        ("self.kept = getattr(self, 'kept', torch.zeros(3)); return self.kept.add_(1)", "keep no state between calls"),
+        ("self.kept = getattr(self, 'kept', torch.zeros(3)); return self.kept.normal_()", "draws random numbers"),
+        ("return self.layer(x) if torch.rand([]) < 0.5 else x", "draws random numbers"),
+        ("self.calls += 1; torch.manual_seed(self.calls % 2); torch.rand(1); return self.layer(x)", "draws random"),
         ("self.calls += 1; return self.layer(x)[: self.calls]", "gives two answers"),
         ("return self.layer(x).to_sparse()", "an output is a tensor of layout torch.sparse_coo; return a dense"),
         ("return self.layer(x) if x[0, 0] > 10 else (print,)", "return only tensors, numbers"),
@@ -123,6 +127,7 @@ def test_a_reference_that_cannot_be_judged_is_the_tasks_fault(body, words):
         "return self.layer(x) if torch.rand([]) < 2 else x",
         "__import__('random').random(); return self.layer(x)",
         "self.calls += 1; torch.randn(3) if self.calls == 1 else None; return self.layer(x)",
+        "torch.rand(1); return torch.complex(self.layer(x), x).conj()",
     ],
 )
 def test_random_numbers_that_no_answer_depends_on_do_not_matter(body):

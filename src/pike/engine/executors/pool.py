@@ -34,7 +34,7 @@ ATTEMPTS = 2
 doing."""
 
 
-class _Slot:
+class Slot:
     """Room for one worker, which is started in a thread of the pool when it is first needed.
 
     `kill` may come from the loop's thread at any moment, also while the worker is being started.
@@ -48,6 +48,7 @@ class _Slot:
         self._lock = threading.Lock()
 
     def work(self, job: Callable[[Worker], T]) -> T:
+        """What the worker, started if it has to be, says to a job."""
         with self._lock:
             if self._killed.is_set():
                 raise InfraError("the judge was stopped")
@@ -80,11 +81,12 @@ class _Slot:
             worker.kill()
 
     def close(self) -> None:
+        """End the worker in good order."""
         if self._worker is not None and not self._killed.is_set():
             self._worker.close()
 
 
-_Wanted = Callable[[_Slot], bool]
+_Wanted = Callable[[Slot], bool]
 
 
 class _Waiting:
@@ -219,10 +221,9 @@ class WorkerPool:
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="pike-worker")
         kinds = cycle(zip(starts, [f" on GPU {one}" * bool(one) for one in places or [""] * len(starts)], strict=True))
         self._idle = [
-            _Slot(start, f"{WORKER}{number}{on}")
-            for number, (start, on) in zip(range(1, size + 1), kinds, strict=False)
+            Slot(start, f"{WORKER}{number}{on}") for number, (start, on) in zip(range(1, size + 1), kinds, strict=False)
         ]
-        self._busy: set[_Slot] = set()
+        self._busy: set[Slot] = set()
         self._queue = Queue(size, lambda: [slot.prepared for slot in self._idle])
         self._gate = Gate()
         self._closed = False
@@ -232,7 +233,7 @@ class WorkerPool:
 
     async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
         """The verdict; a worker that dies is replaced and the evaluation tried once more."""
-        async with self._among_others(_terms(request), on_stage=on_stage):
+        async with self._among_others(terms_of(request), on_stage=on_stage):
             (found,) = await self._judged([request], on_stage)
         if DEVICE_MEMORY not in found.labels:
             return found
@@ -244,7 +245,7 @@ class WorkerPool:
         """The verdicts of one worker; what finds too little device memory is evaluated again."""
         if len(requests) == 1:
             return [await self.evaluate(requests[0], on_stage)]
-        async with self._among_others(_terms(requests[0]), len(requests), on_stage):
+        async with self._among_others(terms_of(requests[0]), len(requests), on_stage):
             found = await self._judged(requests, on_stage)
         return [
             await self.evaluate(request, on_stage) if DEVICE_MEMORY in one.labels else one
@@ -256,7 +257,7 @@ class WorkerPool:
 
         A worker that fails, perhaps for lack of memory, is replaced and tried again alone.
         """
-        terms = _terms(request)
+        terms = terms_of(request)
         if terms not in self._preflights:
             try:
                 async with self._among_others(terms):
@@ -271,17 +272,7 @@ class WorkerPool:
         return self._preflights[terms]
 
     def prepare(self, request: EvaluationRequest) -> None:
-        """Have every idle worker that prepared nothing yet prepare the request's task; what fails, fails unsaid."""
-        terms = _terms(request)
-
-        async def prepare() -> None:
-            async with self._among_others():
-                if any(map(_is_blank, self._idle)):
-                    await self._with_worker(lambda worker: worker.preflight(request), terms, _is_blank)
-
-        if self._preparing is None or self._preparing.done():
-            blank = filter(_is_blank, self._idle)
-            self._preparing = asyncio.gather(*(prepare() for _ in blank), return_exceptions=True)
+        """Nothing: workers of other machines are started when there is work."""
 
     async def explore(self, request: EvaluationRequest, device: DeviceFacts) -> str:
         """The answer of a worker, which must be one on another machine."""
@@ -316,9 +307,6 @@ class WorkerPool:
             return
         self._closed = True
         await asyncio.gather(*(asyncio.to_thread(slot.kill) for slot in self._busy))
-        if self._preparing is not None:
-            self._preparing.cancel()
-            await asyncio.wait([self._preparing])
         await asyncio.gather(*(asyncio.to_thread(slot.close) for slot in self._idle))
         await asyncio.to_thread(self._threads.shutdown)
 
@@ -332,7 +320,7 @@ class WorkerPool:
             self._idle.remove(slot)
             await asyncio.to_thread(slot.close)
 
-    def _crowd(self, slot: _Slot) -> int:
+    def _crowd(self, slot: Slot) -> int:
         """How many slots its device has."""
         return sum(one.start is slot.start for one in (*self._idle, *self._busy))
 
@@ -371,7 +359,7 @@ class WorkerPool:
         try:
             for _ in range(ATTEMPTS):
                 try:
-                    return await self._with_worker(work, _terms(requests[0]), wanted, on_stage)
+                    return await self._with_worker(work, terms_of(requests[0]), wanted, on_stage)
                 except InfraError as error:
                     reason, wanted = str(error), _is_new
                 if self._closed:
@@ -404,17 +392,17 @@ class WorkerPool:
                 if not healthy:
                     await asyncio.shield(asyncio.to_thread(slot.kill))
             finally:
-                self._idle.append(slot if healthy else _Slot(slot.start, slot.name))
+                self._idle.append(slot if healthy else Slot(slot.start, slot.name))
             if self._idle_seconds:
                 loop.call_later(self._idle_seconds, self._let_go, slot, slot.jobs)
 
-    def _let_go(self, slot: _Slot, jobs: int) -> None:
+    def _let_go(self, slot: Slot, jobs: int) -> None:
         """End the worker of a slot that had nothing to do since."""
         if slot in self._idle and slot.jobs == jobs and not self._closed:
-            self._idle[self._idle.index(slot)] = _Slot(slot.start, slot.name)
+            self._idle[self._idle.index(slot)] = Slot(slot.start, slot.name)
             self._threads.submit(slot.close)
 
-    def _take(self, prepared: _Terms | None, wanted: _Wanted | None) -> _Slot:
+    def _take(self, prepared: _Terms | None, wanted: _Wanted | None) -> Slot:
         """An idle slot: one that is wanted, else one whose worker prepared this last, else one that
         prepared nothing but runs, else the one idle the longest."""
         asked = filter(wanted, self._idle) if wanted else ()
@@ -428,19 +416,14 @@ class WorkerPool:
         return slot
 
 
-def _terms(request: EvaluationRequest) -> _Terms:
+def terms_of(request: EvaluationRequest) -> _Terms:
     """What a worker prepares for a request; it serves every request with the same."""
     return request.task, request.options.preparation
 
 
-def _is_new(slot: _Slot) -> bool:
+def _is_new(slot: Slot) -> bool:
     """Whether its worker comes yet: the machine of a lost one may have taken others along."""
     return not slot.runs
-
-
-def _is_blank(slot: _Slot) -> bool:
-    """Whether its worker has prepared nothing."""
-    return slot.prepared is None
 
 
 def _in_loop(told: Sequence[OnStage]) -> OnStage:

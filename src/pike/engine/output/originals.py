@@ -6,7 +6,9 @@ Never runs a candidate and never touches a GPU: only judges do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -51,18 +53,16 @@ def load(task: Task) -> OriginalModel:
     Raises:
         UserError: the task's own code fails.
     """
-    import torch
-
     from pike.judge.reference import reference as references
     from pike.recipes.capture.exclusive import exclusively
 
-    # The caller may be a notebook whose random numbers must not change. While another thread captures a model,
-    # switches of torch that hold for the whole process would break the building of this one.
-    with exclusively(), torch.random.fork_rng(devices=()):
+    # While another thread captures a model, switches of torch that hold for the whole process would break the
+    # building of this one.
+    with exclusively(), _undisturbed():
         loaded = references.load(task)
 
     def draw(seed: int) -> references.Inputs:
-        with torch.random.fork_rng(devices=()):
+        with _undisturbed():
             return loaded.draw(seed)
 
     reference = replace(loaded, draw=draw)
@@ -73,6 +73,22 @@ def load(task: Task) -> OriginalModel:
         call = None
     constants = () if call is None else _constants(draw, inputs)
     return OriginalModel(reference, call, literal(reference.init_inputs), dtypes_of(reference.model), constants)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """A context that leaves every generator as it was: the caller may be a notebook."""
+    import numpy as np
+    import torch
+
+    python, numpy = random.getstate(), np.random.get_state()
+    ready = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if ready else ()):
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy)
 
 
 def _constants(draw: Callable[[int], Inputs], inputs: Inputs) -> tuple[tuple[int, str], ...]:

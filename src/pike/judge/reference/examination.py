@@ -38,6 +38,8 @@ from pike.judge.refusal import lacks_host_memory
 
 _FIRST_VERDICT_CALLS = 30
 """About how often the original is called until a first verdict, at the least: 37 times at a second a call."""
+_DRAWING_CALLS, _DRAWING_SECONDS = 30, 1.0
+"""How often a reference that draws random numbers is called, at most or for about as long, to see if they matter."""
 _REPAIR = "call it on its inputs in eval mode and repair what it raises"
 _YOURS = (
     "; if it runs on yours, an input that PIKE drew or rebuilt failed: give a function as example_inputs that draws "
@@ -132,6 +134,7 @@ def shape_of(
         began = time.monotonic()
         one = run(model, example, device)
         _require_time(task, time.monotonic() - began, 1, limit_seconds)  # it may compile, so a second one counts
+        first = [leaf.clone() for leaf in one.leaves(())]  # the next call may write into the same memory
         began = time.monotonic()
         two = run(model, example, device)
         _require_time(task, time.monotonic() - began, _FIRST_VERDICT_CALLS, limit_seconds)
@@ -142,7 +145,7 @@ def shape_of(
             for index, (before, after) in enumerate(zip(given, one.inputs, strict=True))
             if not _same_bytes(before.to(device), after)
         }
-        same = _is_same(one, two, tuple(changed))
+        same = _is_same(one, two, tuple(changed)) and all(map(repeats, first, two.leaves(())))
         drew = drew and not (same and _draws_nothing_that_matters(model, example, device, tuple(changed)))
         values = [run(model, other, device).value for other in others]
         outputs = output_layout_of(one.value, changed, values, known)
@@ -208,14 +211,16 @@ def _draws_nothing_that_matters(
 
     Layers that are dropped in training often draw a number in eval mode too.
     """
-    ends, answers = [], []
-    for _ in range(3):
+    answers: list[list[torch.Tensor]] = []
+    ends: list[tuple[bytes, ...]] = []
+    until = time.monotonic() + _DRAWING_SECONDS
+    while len(ends) < 3 or (len(ends) < _DRAWING_CALLS and time.monotonic() < until):
         torch.rand(1), torch.rand(1, device=device), random.random(), np.random.random()
-        answers.append(run(model, example, device).leaves(changed))
+        answers = [*answers[:1], [leaf.clone() for leaf in run(model, example, device).leaves(changed)]]
         ends.append(_generators(device))
-    first, *others = answers
-    same = all(len(again) == len(first) and all(map(_same_bytes, first, again)) for again in others)
-    return same and not any(a == b for a, b in zip(ends[0], ends[1], strict=True))
+        if len(answers[0]) != len(answers[-1]) or not all(map(_same_bytes, answers[0], answers[-1])):
+            return False
+    return all(len(set(states)) == len(ends) for states in zip(*ends, strict=True))
 
 
 def _generators(device: torch.device) -> tuple[bytes, ...]:
@@ -226,6 +231,9 @@ def _generators(device: torch.device) -> tuple[bytes, ...]:
 
 def _same_bytes(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether two tensors of one shape and dtype are equal, NaN included."""
+    if one.dtype != other.dtype:
+        return False
+    one, other = one.resolve_conj().resolve_neg(), other.resolve_conj().resolve_neg()
     if one.dtype.is_floating_point or one.dtype.is_complex:
         one, other = one.contiguous().view(-1).view(torch.uint8), other.contiguous().view(-1).view(torch.uint8)
     return torch.equal(one, other.to(one.device))
