@@ -17,8 +17,9 @@ from pike.core.agent import Context, Proposal
 from pike.core.errors import UserError
 from pike.core.events import Admitted, Asked, Proposed, Told
 from pike.core.step import Role
-from pike.core.verdict.evaluation import Effort, EvaluateOptions, Evaluation, EvaluationRequest, OnStage
+from pike.core.verdict.evaluation import Effort, EvaluateOptions, Evaluation, EvaluationRequest, OnStage, Status
 from pike.engine.external import batch, elsewhere
+from pike.engine.run.seeding import SharedSeeds
 from pike.reporting import summarise
 
 SOURCE = """
@@ -166,6 +167,27 @@ async def test_as_many_recipes_are_tried_as_seeds_as_the_setting_says(tmp_path: 
         admitted.append(len([event for event in events(folder) if isinstance(event, Admitted)]))
     none, few, many = admitted
     assert none == 0 and few in (1, 2) and many > 2, "some compositions are refused"
+
+
+async def test_runs_that_share_seeds_judge_each_once_and_one_that_a_judge_lost_again(tmp_path: Path) -> None:
+    from pike.engine.output import originals
+
+    name, tried, lost = write_script(tmp_path / "s.json", [IDEAS, coa("valid 5ms", "a")]), list[str](), list[str]()
+
+    def rule(request: EvaluationRequest) -> Evaluation | None:
+        if request.effort is Effort.SEARCH:
+            tried.append(request.source)
+            if not lost:
+                lost.append(request.source)
+                return Evaluation(Status.INFRA_ERROR, "the judge died")
+        return None
+
+    parts = wiring(load=originals.load, executor=RuledJudge(rule), seeds=SharedSeeds())
+    setup, folders = config(name, queries=1, models={"seed_recipes": True}), (tmp_path / "one", tmp_path / "two")
+    await asyncio.gather(*(engine.start(replace(TASK, source=SOURCE), setup, each, parts) for each in folders))
+    one, two = ({seed.candidate.source: seed for seed in admitted(each)} for each in folders)
+    assert {**one, **two} == (one if len(one) > len(two) else two) and abs(len(one) - len(two)) <= 1
+    assert len(one) > 1 and all(tried.count(source) == 1 + (source in lost) for source in {**one, **two})
 
 
 class Crash(BaseException):

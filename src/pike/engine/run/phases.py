@@ -120,7 +120,9 @@ class Phases:
         agents, recipes = self._agents()
         if recipes is not None and self._to_be_seeded():
             self._writer.board.enter("seeding")
-            if not await self._in_phase(seeding.admit_recipes(self._writer, self._judging, self._strategy, recipes)):
+            seeds = self._wiring.seeds or seeding.SharedSeeds()
+            judging = seeding.admit_recipes(self._writer, self._judging, self._strategy, recipes, seeds)
+            if not await self._in_phase(judging):
                 return
         self._writer.board.enter("searching")
         if (left := self._timetable.search_seconds_left) is not None:

@@ -1,29 +1,52 @@
 """Recipes as seeds: valid compositions enter the library before the first query.
 
-Knows how to ask the recipe agent for its most promising compositions. Does not know any recipe.
+Knows how to ask the recipe agent for its most promising compositions, and that runs of a campaign have
+the same ones. Does not know any recipe.
 """
 
 import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import replace
 from functools import partial
 
 from pike.core.agent import Agent, Context, Proposal
 from pike.core.events import Admitted
 from pike.core.step import Candidate, Role, Step, Strategy
-from pike.core.verdict.evaluation import Evaluation
+from pike.core.verdict.evaluation import Evaluation, Status
 from pike.engine.run.judging import Judging
 from pike.engine.state.journal_writer import JournalWriter
 from pike.engine.state.run_state import RunState
 
 
-async def admit_recipes(writer: JournalWriter, judging: Judging, strategy: Strategy, agent: Agent) -> None:
+class SharedSeeds:
+    """Verdicts on seeds, reached once for all runs of one task on the same terms that are open together."""
+
+    def __init__(self) -> None:
+        self._found: dict[Hashable, Evaluation] = {}
+        self._locks: defaultdict[Hashable, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def verdict(self, key: Hashable, judge: Callable[[], Awaitable[Evaluation]]) -> Evaluation:
+        """What is known of a seed, else what `judge` finds; a judge that failed is asked again by the next run."""
+        async with self._locks[key]:
+            found = self._found.get(key) or await judge()
+            if found.status is not Status.INFRA_ERROR:
+                self._found[key] = found
+            return found
+
+
+async def admit_recipes(
+    writer: JournalWriter, judging: Judging, strategy: Strategy, agent: Agent, shared: SharedSeeds
+) -> None:
     """Judge the recipe agent's compositions and admit each valid one as its verdict comes.
 
     A run that stops meanwhile keeps what it admitted, and judges only the others when it goes on.
     """
 
     async def judged(candidate: Candidate) -> None:
-        verdict = await _judge(writer, judging, candidate)
+        config = writer.state.config
+        key = writer.state.task, config.evaluate, config.prompt.profile, candidate.source
+        verdict = await shared.verdict(key, lambda: _judge(writer, judging, candidate))
         if verdict.valid:
             seed = Admitted(candidate, verdict)
             writer.record(seed)

@@ -24,6 +24,7 @@ from pike.engine.output import originals
 from pike.engine.output.originals import OriginalModel
 from pike.engine.run.agents import Agents, Connect, assemble
 from pike.engine.run.external_answers import ExternalAnswers
+from pike.engine.run.seeding import SharedSeeds
 from pike.engine.state.pace import BudgetShare
 from pike.engine.state.progress import Observer
 from pike.judge.reference.task_files import TaskFiles
@@ -42,6 +43,7 @@ class Wiring:
         share: what the run takes from its campaign, None where it stands alone.
         external: what this process brings to a run with external answers.
         explorer: finds out which recipes apply; None for one where the judges are.
+        seeds: verdicts on recipe seeds that runs of a campaign share; None where the run stands alone.
     """
 
     executor: Executor | None = None
@@ -53,6 +55,7 @@ class Wiring:
     share: BudgetShare | None = None
     external: ExternalAnswers | None = None
     explorer: Explorer | None = None
+    seeds: SharedSeeds | None = None
 
 
 @dataclass(frozen=True, slots=True)

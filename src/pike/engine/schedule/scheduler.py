@@ -31,6 +31,7 @@ from pike.engine.run.interrupt import interrupts
 from pike.engine.run.loop import WAITING
 from pike.engine.run.phases import INTERRUPTED, PAUSED
 from pike.engine.run.run import resume_run, start
+from pike.engine.run.seeding import SharedSeeds
 from pike.engine.run.wiring import Wiring
 from pike.engine.schedule.contenders.candidates import absence, candidate_of, require_device
 from pike.engine.schedule.contenders.histories import Histories
@@ -127,6 +128,7 @@ class Scheduler:
         self._executor = LentExecutor(self._owner)
         self._clients = SharedClients(wiring.connect)
         self._originals = SharedOriginals(wiring.load, plan.campaign.concurrency) if wiring.load else None
+        self._seeds = SharedSeeds()
         self._open: dict[asyncio.Task[None], CellProgress] = {}
         self._absent: dict[str, str] = {}
         self._events: deque[str] = deque(maxlen=LAST_EVENTS)
@@ -269,6 +271,7 @@ class Scheduler:
             load=self._originals.load if self._originals else None,
             handle_signals=False,
             share=turn,
+            seeds=self._seeds,
         )
         task = await asyncio.to_thread(task_of, cell.task, folder)
         config = self._plan.config_of(cell)
