@@ -48,17 +48,20 @@ def discovery(run: Path, candidate: str = "") -> Discovery:
     journal = list(store.read(run))
     begun = next(entry.event for entry in journal if isinstance(entry.event, RunStarted))
     verdicts = [entry for entry in journal if isinstance(entry.event, Judged) and entry.event.evaluation.valid]
-    verdicts = [entry for entry in verdicts if SHARED_DEVICE not in entry.event.evaluation.labels]
     finals = [entry for entry in verdicts if entry.event.effort is Effort.FINAL]
 
     def ms(entry: JournalEntry) -> float:
         return entry.event.evaluation.candidate_ms
 
-    mine = [entry for entry in finals or verdicts if candidate in ("", entry.event.candidate_id)]
-    mine = mine or [entry for entry in verdicts if candidate in ("", entry.event.candidate_id)]
+    fastest = min(finals or verdicts, key=ms, default=None)
+    name = candidate or (fastest.event.candidate_id if fastest else "")
+    mine = [entry for entry in verdicts if entry.event.candidate_id == name]
     if not mine:
         raise UserError(f"The run in {run} judged no valid candidate {candidate}".rstrip())
-    best = min(mine, key=ms)
+    quiet = [entry for entry in mine if SHARED_DEVICE not in entry.event.evaluation.labels]
+    if not quiet:
+        raise UserError(f"The candidate {name} in {run} was only measured beside kernels of other programs")
+    best = min([entry for entry in quiet if entry in finals] or quiet, key=ms)
     proposals = {one.event.candidate.id: one.event.candidate for one in journal if isinstance(one.event, Proposed)}
     return Discovery(
         task=begun.task.id,

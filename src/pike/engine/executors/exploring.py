@@ -58,6 +58,7 @@ class ProcessExplorer:
         """An explorer whose processes take turns on GPUs (`gpus.entries`)."""
         self._entries = itertools.cycle(entries)
         self._running: set[subprocess.Popen[str]] = set()
+        self._closed = False
         self._lock = threading.Lock()
 
     def explore(self, task: Task, device: DeviceFacts, options: EvaluateOptions) -> "Explored":
@@ -87,6 +88,8 @@ class ProcessExplorer:
         )
         with self._lock:
             self._running.add(process)
+            if self._closed:
+                self._running.pop().kill()
         why = ""
         try:
             answer, words = process.communicate(question, timeout=seconds)
@@ -103,8 +106,9 @@ class ProcessExplorer:
         return answer, why or f"a process that captured it ended with code {process.returncode}"
 
     def close(self) -> None:
-        """End what is going on."""
+        """End what is going on; nothing begins afterwards."""
         with self._lock:
+            self._closed = True
             while self._running:
                 self._running.pop().kill()
 
@@ -116,6 +120,7 @@ class ExplorerThere:
     def __init__(self, executor: Executor) -> None:
         self._executor, self._loop, self._here = executor, asyncio.get_running_loop(), ProcessExplorer()
         self._asked: set[Future[str]] = set()
+        self._closed = False
 
     def explore(self, task: Task, device: DeviceFacts, options: EvaluateOptions) -> "Explored":
         """What recipes say about a task."""
@@ -124,6 +129,8 @@ class ExplorerThere:
         asked = self._executor.explore(EvaluationRequest(task, "", options), device)
         coming = asyncio.run_coroutine_threadsafe(asked, self._loop)
         self._asked.add(coming)
+        if self._closed:
+            coming.cancel()
         try:
             found = coming.result()
         except CancelledError as error:
@@ -135,6 +142,7 @@ class ExplorerThere:
     def close(self) -> None:
         """End what is going on."""
         self._here.close()
+        self._closed = True
         for coming in tuple(self._asked):
             coming.cancel()
 

@@ -228,7 +228,6 @@ class WorkerPool:
         self._gate = Gate()
         self._closed = False
         self._preflights: dict[_Terms, float | None] = {}
-        self._preparing: asyncio.Future[list[BaseException | None]] | None = None
         self._facts: dict[str, DeviceFacts] = {}
 
     async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:

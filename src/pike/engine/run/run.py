@@ -55,11 +55,12 @@ async def start(task: Task, config: RunConfig, folder: Path, wiring: Wiring | No
         baseline_sources(config, task, parts.device)
         limit = limit_seconds(config.engine) or 0.0
         request = EvaluationRequest(task, "", config.evaluate, limit_seconds=limit)
-        if parts.agents and parts.agents.uses_recipes and parts.original is not None and parts.device.is_cuda:
-            # On a CPU it would disturb the preflight, which times the original.
+        many = parts.agents is not None and parts.agents.uses_recipes and parts.original is not None
+        if many and parts.device.is_cuda:  # on a CPU it would disturb the preflight, which times the original
             parts = replace(parts, explorer=Begun(parts.explorer, task, parts.device, search_terms(config)))
         original_ms = await parts.executor.preflight(request)
-        parts.executor.prepare(request)
+        if many:  # their compositions come all at once
+            parts.executor.prepare(request)
         original_profile = await _original_profile(task, config, parts) if original_ms is not None else None
         with store.Journal.create(folder) as journal:
             writer = JournalWriter(journal, RunState(), wiring.observer)

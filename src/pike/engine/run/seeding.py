@@ -13,14 +13,14 @@ from functools import partial
 from pike.core.agent import Agent, Context, Proposal
 from pike.core.events import Admitted
 from pike.core.step import Candidate, Role, Step, Strategy
-from pike.core.verdict.evaluation import Evaluation, Status
+from pike.core.verdict.evaluation import Evaluation
 from pike.engine.run.judging import Judging
 from pike.engine.state.journal_writer import JournalWriter
-from pike.engine.state.run_state import RunState
+from pike.engine.state.run_state import NOT_REUSED, RunState
 
 
 class SharedSeeds:
-    """Verdicts on seeds, reached once for all runs of one task on the same terms that are open together."""
+    """Verdicts on seeds, reached once for all runs of one task on the same terms in one process."""
 
     def __init__(self) -> None:
         self._found: dict[Hashable, Evaluation] = {}
@@ -30,7 +30,7 @@ class SharedSeeds:
         """What is known of a seed, else what `judge` finds; a judge that failed is asked again by the next run."""
         async with self._locks[key]:
             found = self._found.get(key) or await judge()
-            if found.status is not Status.INFRA_ERROR:
+            if found.status not in NOT_REUSED:
                 self._found[key] = found
             return found
 
@@ -45,7 +45,8 @@ async def admit_recipes(
 
     async def judged(candidate: Candidate) -> None:
         config = writer.state.config
-        key = writer.state.task, config.evaluate, config.prompt.profile, candidate.source
+        profiles = config.prompt.profile, config.llm.asks_models
+        key = writer.state.task, config.evaluate, profiles, candidate.source
         verdict = await shared.verdict(key, lambda: _judge(writer, judging, candidate))
         if verdict.valid:
             seed = Admitted(candidate, verdict)

@@ -107,14 +107,19 @@ def _from_source(task: Task, device: torch.device) -> Reference:
     init_inputs: tuple[Any, ...] = _trying(task, "get_init_inputs()", lambda: _as_init(module.get_init_inputs()))
     has_weights_later = hasattr(module, "initialise")
 
+    def seed_weights() -> None:
+        # On a CPU nothing else is seeded, not even for a later day: the caller may be a notebook.
+        seed = torch.manual_seed if device.type == "cuda" else torch.default_generator.manual_seed
+        seed(WEIGHTS_SEED)
+
     def construct() -> nn.Module:
-        torch.manual_seed(WEIGHTS_SEED)
+        seed_weights()
         with SkipInit() if has_weights_later else nullcontext():
             model: nn.Module = module.Model(*init_inputs)
         return model.eval()
 
     def initialise(model: nn.Module) -> None:
-        torch.manual_seed(WEIGHTS_SEED)
+        seed_weights()
         with torch.no_grad(), _made_on(device):
             module.initialise(model.to(device))
         model.eval().cpu()
