@@ -149,7 +149,8 @@ def test_others_that_crowd_cpus_we_do_not_use_are_no_contention():
             found, all_waiting = meter.read(), blind.read()
     finally:
         os.sched_setaffinity(0, cpus)
-    assert all_waiting.waited > 0.5 and all_waiting.others > 0.5
+    # Two of the four run at any time, so about half of the time is waited.
+    assert all_waiting.waited > 0.4 and all_waiting.others > 0.5
     assert found.ours < 0.5 * all_waiting.waited
 
 
