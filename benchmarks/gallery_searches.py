@@ -1,9 +1,9 @@
 """How far the gallery's searches have come, for `docs/experiments/*gallery-searches.md`.
 
 Run `python benchmarks/gallery_searches.py [ARCHIVE ...]`; by default it reads `half.tar.xz` and `same.tar.xz` of
-`benchmarks/gallery`. Prints for each search the original, the fastest recipe seed and the fastest candidate (times of
-the search, in ms), the geomean of seed over candidate, and for each way of writing kernels how long a file took from
-its build to its first answer (medians, in seconds).
+`benchmarks/gallery`. Prints for each search the original, the fastest recipe seed and the fastest candidate with what
+it was made from (times of the search, in ms), the geomean of seed over candidate, and for each way of writing kernels
+how long a file took from its build to its first answer (medians, in seconds).
 """
 
 import statistics
@@ -32,7 +32,8 @@ def main() -> None:
                 packed.extractall(scratch, filter="data")
         for run in sorted(Path(scratch).glob("*/runs/*")):
             events = [entry.event for entry in store.read(run)]
-            sources = {event.candidate.id: event.candidate.source for event in events if isinstance(event, Proposed)}
+            candidates = {event.candidate.id: event.candidate for event in events if isinstance(event, Proposed)}
+            sources = {name: candidate.source for name, candidate in candidates.items()}
             found = [event for event in events if isinstance(event, Judged) and event.effort is Effort.SEARCH]
             seeds = [e.evaluation.candidate_ms for e in events if isinstance(e, Admitted) and e.evaluation.candidate_ms]
             for event in found:
@@ -47,11 +48,14 @@ def main() -> None:
                 print(f"{name}: {len(sources)} candidates, {len(found)} judged, none valid yet")
                 continue
             best = min(valid, key=lambda event: event.evaluation.candidate_ms)
+            written = candidates[best.candidate_id]
+            made = "repairs" if written.note.startswith("fix ") else f"from {written.parent or 'original'}"
+            originals = [event.evaluation.timing.reference_ms for event in valid]
             words = f"{best.candidate_id} {best.evaluation.candidate_ms:.4g}, {len(valid)} of {len(found)} valid"
             if seeds:
                 gains.append(min(seeds) / best.evaluation.candidate_ms)
                 words += f", {len(seeds)} seeds {min(seeds):.4g}, seed / search {gains[-1]:.2f}"
-            print(f"{name}: original {best.evaluation.timing.reference_ms:.4g}, {words}")
+            print(f"{name}: original {statistics.median(originals):.4g} (median), {words}, {made}")
     if gains:
         print(f"geomean of {len(gains)}: {statistics.geometric_mean(gains):.3f}")
     for way, seconds in ready.items():
