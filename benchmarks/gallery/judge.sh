@@ -12,7 +12,7 @@ keep() { tar cJf "$result.new" -C "$work" . && mv "$result.new" "$result"; }
 for one in "$@"; do
     bundle=${one%=*} name=$(basename "${one%=*}")
     [ -f "$bundle.verdicts.jsonl" ] && cp "$bundle.verdicts.jsonl" "$work/$name.verdicts.jsonl"
-    python3 -m pike judge "$bundle" --out "$work/$name.verdicts.jsonl" --judges "${one##*=}" --max-minutes "$minutes" \
+    python3 -m pike judge "$bundle" --out "$work/$name.verdicts.jsonl" --devices all --judges "${one##*=}" --max-minutes "$minutes" \
         >"$work/$name.log" 2>&1 &
 done
 while [ -n "$(jobs -r)" ] && [ $SECONDS -lt $deadline ]; do
