@@ -32,6 +32,7 @@ COMMAND = "python benchmarks/results_page.py"
 CHARTED = "level3-pike-h100"
 CAMPAIGN = "real_campaign_cpu.tar.xz"
 TRUE_CAMPAIGN = ROOT / "tests" / "engine" / "assets" / "true_campaign.tar.xz"
+GALLERY = [ROOT / "benchmarks" / "gallery" / f"{name}.tar.xz" for name in ("half", "beside", "again", "others")]
 
 
 def pages(
@@ -82,6 +83,12 @@ def true_campaign_pages(archive: Path) -> dict[str, str]:
     return {f"results/{drawn.TRUE_CAMPAIGN}.md": drawn.true_campaign_page(figures, COMMAND), **figures.files}
 
 
+def gallery_pages(archives: Sequence[Path]) -> dict[str, str]:
+    """The page of the gallery's searches, and its figures."""
+    figures = drawn.of_runs(drawn.GALLERY, *archives, kinds=drawn.OF_GALLERY)
+    return {f"results/{drawn.GALLERY}.md": drawn.gallery_page(figures, COMMAND), **figures.files}
+
+
 def outdated(made: dict[str, str], folder: Path) -> list[str]:
     """The files below a folder that are missing or not what is made now."""
     return [
@@ -101,7 +108,7 @@ def main() -> None:
     hosts = read_hosts(given.results / "several_gpus")
     made = pages(read_results([given.results]), given.published, read_cold(given.results), hosts)
     if (archive := given.results / CAMPAIGN).is_file():
-        made |= campaign_pages(archive) | true_campaign_pages(TRUE_CAMPAIGN)
+        made |= campaign_pages(archive) | true_campaign_pages(TRUE_CAMPAIGN) | gallery_pages(GALLERY)
     if given.check:
         old = outdated(made, given.out)
         sys.exit(f"not up to date: {', '.join(old)}" if old else 0)

@@ -23,7 +23,8 @@ from pike.store import append_result
 
 FOLDER = "assets/results"
 """Below docs; a figure is `FOLDER/NAME/FIGURE.svg`."""
-CAMPAIGN, TRUE_CAMPAIGN = "campaign-cpu", "campaign-h100"
+CAMPAIGN, TRUE_CAMPAIGN, GALLERY = "campaign-cpu", "campaign-h100", "campaign-gallery"
+OF_GALLERY = ("trajectories", "tasks", "spread", "repairs", "steps", "techniques", "kernels", "tree")
 _WRITER = re.compile(r"Matplotlib v[\d.]+")
 _LONG = re.compile(r"(?<![\w.])-?\d+\.\d{3,}(?![\w.])")
 
@@ -73,17 +74,21 @@ def of_campaign(archive: Path) -> DrawnFigures:
         return _drawn(CAMPAIGN, next(Path(scratch).iterdir()))
 
 
-def of_runs(name: str, archive: Path) -> DrawnFigures:
-    """Every figure of runs that were kept, on the tasks on which each of their strategies ended."""
+def of_runs(name: str, *archives: Path, kinds: Sequence[str] = ()) -> DrawnFigures:
+    """Figures of runs that were kept, all kinds by default, on the tasks that each of their strategies tried.
+
+    A strategy that several archives hold on one task has that many repeats.
+    """
     with tempfile.TemporaryDirectory() as scratch:
-        with tarfile.open(archive) as packed:
-            packed.extractall(scratch, filter="data")
-        runs = [(run, *run.name.split("--")[:2]) for run in Path(scratch).iterdir()]
+        for number, archive in enumerate(archives):
+            with tarfile.open(archive) as packed:
+                packed.extractall(Path(scratch) / str(number), filter="data")
+        runs = [(file.parent, *file.parent.name.split("--")[:2]) for file in Path(scratch).rglob("journal.sqlite")]
         strategies = {strategy for _, _, strategy in runs}
         for run, task, _ in runs:
             if {strategy for _, other, strategy in runs if other == task} != strategies:
                 shutil.rmtree(run)
-        return _drawn(name, Path(scratch))
+        return _drawn(name, sorted({run.parent for run, _, _ in runs if run.exists()}), *kinds)
 
 
 def campaign_page(drawn: DrawnFigures, command: str) -> str:
@@ -94,6 +99,11 @@ def campaign_page(drawn: DrawnFigures, command: str) -> str:
 def true_campaign_page(drawn: DrawnFigures, command: str) -> str:
     """The page of the runs that coding agents answered."""
     return _page("# A campaign answered by coding agents, on an H100", _ABOUT_TRUE, drawn, command)
+
+
+def gallery_page(drawn: DrawnFigures, command: str) -> str:
+    """The page of the gallery's searches on the tasks that several strategies tried."""
+    return _page("# Strategies beside each other on four tasks of the gallery", _ABOUT_GALLERY, drawn, command)
 
 
 def _page(title: str, about: str, drawn: DrawnFigures, command: str) -> str:
@@ -128,6 +138,17 @@ The runs are `tests/engine/assets/true_campaign.tar.xz`, those on tasks that bot
 `pike figures FOLDER` draws the same from the unpacked folder."""
 
 
+_ABOUT_GALLERY = """Four tasks at `half` (MobileNetV2, two Mamba-2 blocks, ViT-B/16), cold, 12 queries a run, each
+prompt answered by a coding agent that saw nothing else ([the
+experiment](../experiments/2026-11-26-h100-gallery-searches.md)). Candidates were judged on H100s, up
+to 14 judges side by side on each. Speedups are over eager in the same session, and company slows
+eager where it waits for the CPU: the experiment's tables compare times. Minutes include the waiting
+for answers and for a device. `stark` and `agent` take one step at a time as published; here they
+take four, because verdicts came in rounds.
+
+The runs are `benchmarks/gallery/*.tar.xz`; `pike figures FOLDER ...` draws the same and more."""
+
+
 def _of_results(name: str, results: Sequence[Result], *kinds: str, published: bool = False) -> DrawnFigures:
     with tempfile.TemporaryDirectory() as scratch:
         for one in results:
@@ -135,7 +156,7 @@ def _of_results(name: str, results: Sequence[Result], *kinds: str, published: bo
         return _drawn(name, Path(scratch), *kinds, published=published)
 
 
-def _drawn(name: str, source: Path, *kinds: str, published: bool = False) -> DrawnFigures:
+def _drawn(name: str, source: Path | Sequence[Path], *kinds: str, published: bool = False) -> DrawnFigures:
     with tempfile.TemporaryDirectory() as scratch:
         entries = pike.figures(source, scratch, formats=["svg"], only=kinds, published=published)
         drawn = [entry for entry in entries if entry.files]

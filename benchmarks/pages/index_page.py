@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from pages.chart import all_counted
 from pages.cold import COLD
-from pages.drawn import CAMPAIGN, TRUE_CAMPAIGN, DrawnFigures
+from pages.drawn import CAMPAIGN, GALLERY, TRUE_CAMPAIGN, DrawnFigures
 from pages.markdown import GENERATED, plain_ms, table
 from pages.published import OTHER_ARITHMETIC, SEE_OTHER_ARITHMETIC, PublishedFigures, PublishedTimes
 from pages.suite_page import PEER, WINNERS, Context, behind, lead, over_published, page_name, recipes_of
@@ -43,7 +43,7 @@ def index_page(found: Sequence[ResultsTable], context: Context, beside: str = ""
             parts += [_OTHER_TASKS.format(suite=found[0].suite, precision=found[0].precision.value), image]
         parts += [
             f"[A campaign answered by coding agents]({TRUE_CAMPAIGN}.md), on an H100, has figures as the papers have "
-            f"them, and [one on a CPU]({CAMPAIGN}.md) shows every kind."
+            f"them, and so have [the gallery's searches]({GALLERY}.md); [one on a CPU]({CAMPAIGN}.md) shows every kind."
         ]
         parts += [_INTRODUCTION.format(peer=PEER), _glance(found, context)]
     parts += [beside] if beside else []

@@ -277,6 +277,9 @@ def test_the_committed_campaign_is_drawn_whole() -> None:
     agents = results_page.true_campaign_pages(results_page.TRUE_CAMPAIGN)
     assert not results_page.outdated(agents, ROOT / "docs"), "run python benchmarks/results_page.py"
     assert "/tree-pike-b" in agents["results/campaign-h100.md"]
+    gallery = results_page.gallery_pages(results_page.GALLERY)
+    assert not results_page.outdated(gallery, ROOT / "docs"), "run python benchmarks/results_page.py"
+    assert "/trajectories-queries-zoo" in gallery["results/campaign-gallery.md"]
     assert "VanillaRNN" not in "".join(agents.values()), "one strategy ended on that task"
     page = made["results/campaign-cpu.md"]
     assert all(
