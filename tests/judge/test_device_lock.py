@@ -1,9 +1,11 @@
 """The device lock: sharers overlap, a timer is alone, a long sharer yields, a killed holder leaves nothing."""
 
+import itertools
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -134,6 +136,61 @@ def test_only_a_sharer_yields(lock: Callable[..., DeviceLock]) -> None:
         assert mine.yield_device(paused) == 0.0
     other.end()
     assert not paused.entered.is_set()
+
+
+def test_a_timer_leaves_a_busy_device_to_sharers_until_it_is_quiet(lock: Callable[..., DeviceLock]) -> None:
+    shared, asked = threading.Event(), []
+
+    def is_quiet() -> bool:
+        asked.append(shared.is_set())
+        return shared.is_set()
+
+    timer = lock(rest_seconds=0.3)
+    sharer = Holder(lock().shared)
+    assert sharer.has.wait(SECONDS)
+    threading.Timer(0.2, sharer.end).start()
+
+    def share_between_two_looks() -> None:
+        while not asked:
+            time.sleep(0.01)
+        with lock().shared():
+            shared.set()
+
+    other = threading.Thread(target=share_between_two_looks)
+    other.start()
+    with timer.exclusive(is_quiet, SECONDS) as quiet:
+        assert quiet and asked[0] is False and asked[-1] is True
+    other.join()
+    assert timer.waited_seconds >= 0.3, "no candidate pays for that"
+    with lock(rest_seconds=SECONDS).exclusive(lambda: True, SECONDS) as quiet:
+        assert quiet, "what was quiet once is not rested from"
+
+
+def test_timers_take_turns_in_looking_at_a_busy_device(lock: Callable[..., DeviceLock]) -> None:
+    looks: list[float] = []
+
+    def is_quiet() -> bool:
+        looks.append(time.monotonic())
+        return len(looks) > 3
+
+    timers = [Holder(lambda: lock(rest_seconds=0.2).exclusive(is_quiet, SECONDS)) for _ in range(3)]
+    for timer in timers:
+        timer.leave.set()
+        timer.join()
+        assert timer.has.is_set()
+    first = [later - earlier for earlier, later in itertools.pairwise(looks[:4])]
+    assert min(first) >= 0.19, "nobody looks while another one rests"
+
+
+def test_a_device_that_never_becomes_quiet_is_waited_for_once(lock: Callable[..., DeviceLock]) -> None:
+    started = time.monotonic()
+    with lock(rest_seconds=0.1).exclusive(lambda: False, 0.5) as quiet:
+        assert not quiet and time.monotonic() - started >= 0.4
+    looks: list[None] = []
+    with lock(rest_seconds=SECONDS).exclusive(lambda: bool(looks.append(None)), 0.5) as quiet:
+        assert not quiet and len(looks) == 1
+    with lock(rest_seconds=SECONDS).exclusive() as quiet:
+        assert quiet, "who does not ask need not wait"
 
 
 def test_a_killed_holder_leaves_no_lock(lock: Callable[..., DeviceLock], tmp_path: Path) -> None:

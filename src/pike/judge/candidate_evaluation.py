@@ -207,20 +207,23 @@ class CandidateEvaluation:
         plan = plan or plan_for(request.effort, self._options.max_timing_seconds, slots, request.least_speedup)
         reference, runners = prepared.reference_process, [one.runner for one in group]
         cpus = cores.share(self._options.threads, number(self._device))
+
+        def is_alone() -> bool:
+            with self._warm.paused(), frozen(reference, *runners):
+                return is_quiet(self._device)
+
         with ExitStack() as stages:
             for one in group:
                 stages.enter_context(one._stage(Stage.TIME))
                 # One that hangs would keep the device from all others.
                 one.runner.call_seconds = _HUNG_SECONDS + 10.0 * one.checks.call_seconds
-            stages.enter_context(self._lock.exclusive())
+            quiet = stages.enter_context(self._lock.exclusive(is_alone, 2.0 * self._options.timeout_seconds))
             stages.enter_context(cores.keeping(cpus, reference, runners))
             reader = reader_of(self._device)
             sides = Sides(reference, runners, prepared.draw, reader.read if reader else None)
             telling = [known for known in self.checks.telling if all(known in one.checks.telling for one in group)]
             watch = Stopwatch(sides, plan, telling)
             with self._warm.paused():
-                with frozen(reference, *runners):
-                    quiet = is_quiet(self._device)
                 timings = watch.measure()
             with frozen(*runners):
                 looks = [self._roofline.check(timing, prepared.need, self._options.tolerance) for timing in timings]

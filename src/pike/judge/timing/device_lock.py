@@ -26,6 +26,8 @@ _SLICE_SECONDS = 1.0
 _LOOK_SECONDS, _STALLED_SECONDS = 0.5, 45.0
 """How often a waiting lock looks at its holders, and when one that used no CPU has stalled. A judge
 that works or waits for its child wakes up ten times a second."""
+_REST_SECONDS = 8.0
+"""How long sharers have the device after a timer found it busy."""
 
 Pause = Callable[[], AbstractContextManager[object]]
 """Makes a context in which some processes are stopped."""
@@ -49,6 +51,7 @@ class DeviceLock:
         folder: Path | None = None,
         slice_seconds: float = _SLICE_SECONDS,
         stalled_seconds: float = _STALLED_SECONDS,
+        rest_seconds: float = _REST_SECONDS,
     ) -> None:
         """A lock that is not held yet.
 
@@ -58,13 +61,14 @@ class DeviceLock:
             folder: where the lock files lie, by default one folder for each user of the machine.
             slice_seconds: how long a sharer works before it yields; infinite for never.
             stalled_seconds: how long a holder uses no CPU before its lock is taken over.
+            rest_seconds: how long timers leave a device alone on which another program's kernel runs.
         """
         where = folder or Path(tempfile.gettempdir()) / f"pike-locks-{os.getuid()}"
         where.mkdir(mode=0o700, parents=True, exist_ok=True)
         name = re.sub(r"[^A-Za-z0-9]+", "-", device)
-        self._gate, self._body = where / f"{name}.gate", where / f"{name}.body"
+        self._gate, self._body, self._busy = (where / f"{name}.{kind}" for kind in ("gate", "body", "busy"))
         self._while_waiting, self._slice_seconds = while_waiting, slice_seconds
-        self._stalled_seconds = stalled_seconds
+        self._stalled_seconds, self._rest_seconds = stalled_seconds, rest_seconds
         self.suspects: list[Callable[[], set[int]]] = []
         self._file: IO[str] | None = None
         self._is_shared, self._since = False, 0.0
@@ -89,17 +93,53 @@ class DeviceLock:
             yield
 
     @contextmanager
-    def exclusive(self) -> Iterator[None]:
-        """Hold the device alone.
+    def exclusive(self, is_quiet: Callable[[], bool] | None = None, patience_seconds: float = 0.0) -> Iterator[bool]:
+        """Hold the device alone, and tell whether it is quiet.
+
+        A kernel that never ends runs on while its process is stopped. So that its candidate's time runs out,
+        sharers have the device again between the looks of timers.
+
+        Args:
+            is_quiet: whether no kernel of another process runs; asked while the device is held.
+            patience_seconds: how long all timers together wait for that. A device that stays busy
+                for longer is not waited for again until it was quiet once.
 
         Raises:
             Refused: the candidate holds the lock.
             InfraError: this process stood still, and another one took the lock over.
         """
-        with self._held(fcntl.LOCK_EX) as body:
-            yield
-            if not _is_at(body, self._body):
-                raise InfraError("this judge stood still while it was timing, and another one took the device")
+        while True:
+            started = time.monotonic()
+            while self._is_resting(patience_seconds):
+                time.sleep(min(_LOOK_SECONDS, self._rest_seconds))
+            self.waited_seconds += time.monotonic() - started
+            with self._held(fcntl.LOCK_EX) as body:
+                if self._is_resting(patience_seconds):  # another timer has looked meanwhile
+                    continue
+                quiet = is_quiet is None or self._noted(is_quiet())
+                if not quiet and self._is_resting(patience_seconds):
+                    continue
+                yield quiet
+                if not _is_at(body, self._body):
+                    raise InfraError("this judge stood still while it was timing, and another one took the device")
+                return
+
+    def _is_resting(self, patience_seconds: float) -> bool:
+        """Whether a timer found the device busy a moment ago and there is patience left."""
+        with contextlib.suppress(FileNotFoundError):
+            seen, now = self._busy.stat(), time.time()
+            return now - seen.st_mtime < self._rest_seconds and now - seen.st_atime < patience_seconds
+        return False
+
+    def _noted(self, quiet: bool) -> bool:
+        """The same, once a file says since when the device is busy (access time) and when that was seen last."""
+        if quiet:
+            self._busy.unlink(missing_ok=True)
+        elif self._busy.exists():
+            os.utime(self._busy, (self._busy.stat().st_atime, time.time()))
+        else:
+            self._busy.touch()
+        return quiet
 
     def yield_device(self, pause: Pause) -> float:
         """Let waiting timers go first, if this sharer has had its slice.
