@@ -24,7 +24,7 @@ from pike.store import append_result
 FOLDER = "assets/results"
 """Below docs; a figure is `FOLDER/NAME/FIGURE.svg`."""
 CAMPAIGN, TRUE_CAMPAIGN, GALLERY = "campaign-cpu", "campaign-h100", "campaign-gallery"
-OF_GALLERY = ("trajectories", "tasks", "spread", "repairs", "steps", "techniques", "kernels", "tree")
+OF_GALLERY = ("trajectories", "tasks", "spread", "repairs", "steps", "techniques", "roofline", "tree")
 _WRITER = re.compile(r"Matplotlib v[\d.]+")
 _LONG = re.compile(r"(?<![\w.])-?\d+\.\d{3,}(?![\w.])")
 
