@@ -176,6 +176,7 @@ def test_timers_take_turns_in_looking_at_a_busy_device(lock: Callable[..., Devic
     timers = [Holder(lambda: lock(rest_seconds=0.2).exclusive(is_quiet, SECONDS)) for _ in range(3)]
     for timer in timers:
         timer.leave.set()
+    for timer in timers:
         timer.join()
         assert timer.has.is_set()
     first = [later - earlier for earlier, later in itertools.pairwise(looks[:4])]
