@@ -75,7 +75,11 @@ async def measured(name: str, recipes: list[str], options: EvaluateOptions, ways
         known = {one.name: one for one in baselines.for_device(facts.is_cuda)}
         sources = {MINE: made.source}
         sources |= {way: baselines.source(known[way], task, options.precision) for way in ways}
-        requests = [EvaluationRequest(task, source, options, Effort.FINAL) for source in sources.values()]
+        caches = {name: "" if name == MINE else "ways" for name in sources}  # compile ways share what they compile
+        requests = [
+            EvaluationRequest(task, source, options, Effort.FINAL, caches=caches[name])
+            for name, source in sources.items()
+        ]
         verdicts = await executor.evaluate_together(requests)
     keys = ("status", "reason", "candidate_ms", "reference_ms", "speedup", "speedup_ci95")
     found = {key: {each: one.flat()[each] for each in keys} for key, one in zip(sources, verdicts, strict=True)}

@@ -1,13 +1,14 @@
 """The device lock: sharers overlap, a timer is alone, a long sharer yields, a killed holder leaves nothing."""
 
 import itertools
+import os
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -161,9 +162,22 @@ def test_a_timer_leaves_a_busy_device_to_sharers_until_it_is_quiet(lock: Callabl
     with timer.exclusive(is_quiet, SECONDS) as quiet:
         assert quiet and asked[0] is False and asked[-1] is True
     other.join()
-    assert timer.waited_seconds >= 0.3, "no candidate pays for that"
     with lock(rest_seconds=SECONDS).exclusive(lambda: True, SECONDS) as quiet:
         assert quiet, "what was quiet once is not rested from"
+
+
+def sharing(lock: Callable[..., DeviceLock], stop: threading.Event) -> threading.Thread:
+    """A judge whose candidate never ends: it holds the device and yields it to every timer."""
+
+    def share() -> None:
+        mine = lock(slice_seconds=0.0)
+        with mine.shared():
+            while not stop.wait(0.01):
+                mine.yield_device(nullcontext)
+
+    sharer = threading.Thread(target=share)
+    sharer.start()
+    return sharer
 
 
 def test_timers_take_turns_in_looking_at_a_busy_device(lock: Callable[..., DeviceLock]) -> None:
@@ -173,25 +187,56 @@ def test_timers_take_turns_in_looking_at_a_busy_device(lock: Callable[..., Devic
         looks.append(time.monotonic())
         return len(looks) > 3
 
+    stop = threading.Event()
+    sharer = sharing(lock, stop)
     timers = [Holder(lambda: lock(rest_seconds=0.2).exclusive(is_quiet, SECONDS)) for _ in range(3)]
     for timer in timers:
         timer.leave.set()
     for timer in timers:
         timer.join()
         assert timer.has.is_set()
+    stop.set()
+    sharer.join()
     first = [later - earlier for earlier, later in itertools.pairwise(looks[:4])]
     assert min(first) >= 0.19, "nobody looks while another one rests"
 
 
 def test_a_device_that_never_becomes_quiet_is_waited_for_once(lock: Callable[..., DeviceLock]) -> None:
+    stop, looks = threading.Event(), []
+    sharer, timer = sharing(lock, stop), lock(rest_seconds=0.1)
     started = time.monotonic()
-    with lock(rest_seconds=0.1).exclusive(lambda: False, 0.5) as quiet:
+    with timer.exclusive(lambda: False, 0.5) as quiet:
         assert not quiet and time.monotonic() - started >= 0.4
-    looks: list[None] = []
+    assert timer.waited_seconds >= 0.4, "no candidate pays for that"
     with lock(rest_seconds=SECONDS).exclusive(lambda: bool(looks.append(None)), 0.5) as quiet:
         assert not quiet and len(looks) == 1
-    with lock(rest_seconds=SECONDS).exclusive() as quiet:
-        assert quiet, "who does not ask need not wait"
+    stop.set()
+    sharer.join()
+
+
+def test_a_device_that_nobody_shares_is_not_waited_for(lock: Callable[..., DeviceLock]) -> None:
+    looks: list[None] = []
+    with lock(rest_seconds=SECONDS).exclusive(lambda: bool(looks.append(None))) as quiet:
+        assert not quiet and len(looks) == 2
+
+
+def test_a_clock_that_was_set_back_stops_nobody(lock: Callable[..., DeviceLock], tmp_path: Path) -> None:
+    busy = tmp_path / "cpu.busy"
+    busy.touch()
+    os.utime(busy, (time.time() + 9999, time.time() + 9999))
+    with lock(rest_seconds=SECONDS).exclusive(lambda: True) as quiet:
+        assert quiet and not busy.exists()
+
+
+def test_a_look_of_hours_ago_takes_no_patience_away(lock: Callable[..., DeviceLock], tmp_path: Path) -> None:
+    busy, stop, looks = tmp_path / "cpu.busy", threading.Event(), []
+    busy.touch()
+    os.utime(busy, (time.time() - 9999, time.time() - 9999))
+    sharer = sharing(lock, stop)
+    with lock(rest_seconds=0.1).exclusive(lambda: bool(looks) or bool(looks.append(None)), SECONDS) as quiet:
+        assert quiet and looks
+    stop.set()
+    sharer.join()
 
 
 def test_a_killed_holder_leaves_no_lock(lock: Callable[..., DeviceLock], tmp_path: Path) -> None:

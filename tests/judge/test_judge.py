@@ -12,7 +12,14 @@ import torch
 
 from pike.core.errors import UserError
 from pike.core.task import Task
-from pike.core.verdict.evaluation import DEVICE_MEMORY, Effort, EvaluateOptions, EvaluationRequest, Status
+from pike.core.verdict.evaluation import (
+    DEVICE_MEMORY,
+    SHARED_DEVICE,
+    Effort,
+    EvaluateOptions,
+    EvaluationRequest,
+    Status,
+)
 from pike.judge.calls.reference_process import ReferenceProcess
 from pike.judge.calls.runner import CallTimes
 from pike.judge.child.memory.cuda_driver import CudaDriverError
@@ -174,6 +181,19 @@ def test_a_timer_waits_for_one_step_of_a_preparation_only(
     with lock.shared():
         PreparedTask(task, torch.device("cpu"), OPTIONS, lock).close()
     assert seen == [4], "the model is made, saved, called and copied before its process is asked for anything"
+
+
+@pytest.mark.parametrize(("looks", "labelled"), [((True,), False), ((False, True), False), ((False, False), True)])
+def test_a_time_beside_kernels_of_others_says_so(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looks: tuple[bool, ...], labelled: bool
+) -> None:
+    asked = iter(looks)
+    monkeypatch.setattr("pike.judge.candidate_evaluation.is_quiet", lambda _: next(asked))
+    judge = Judge(lock_of=lambda name, pause: DeviceLock(name, pause, tmp_path, rest_seconds=0.1))
+    found = judge.evaluate(EvaluationRequest(task, task.source + "class ModelNew(Model):\n    pass\n", OPTIONS))
+    judge.close()
+    assert found.valid and (SHARED_DEVICE in found.labels) is labelled
+    assert next(asked, None) is None
 
 
 def test_one_transfer_that_is_held_up_does_not_make_the_original_look_instant(task: Task, tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ class CandidateEvaluation:
                 stages.enter_context(one._stage(Stage.TIME))
                 # One that hangs would keep the device from all others.
                 one.runner.call_seconds = _HUNG_SECONDS + 10.0 * one.checks.call_seconds
-            quiet = stages.enter_context(self._lock.exclusive(is_alone, 2.0 * self._options.timeout_seconds))
+            quiet = stages.enter_context(self._lock.exclusive(is_alone))
             stages.enter_context(cores.keeping(cpus, reference, runners))
             reader = reader_of(self._device)
             sides = Sides(reference, runners, prepared.draw, reader.read if reader else None)

@@ -26,7 +26,7 @@ _UNITS = (
     *(("amx_bf16", "AMX-BF16"), ("amx_int8", "AMX-INT8"), ("asimd", "NEON"), ("sve", "SVE"), ("i8mm", "I8MM")),
 )
 _MOST_UNUSED_BYTES = 1 << 30
-_QUIET_SECONDS, _PROBE_PAUSE_SECONDS, _PROBES = 3.0, 0.1, 9
+_QUIET_SECONDS, _PROBE_PAUSE_SECONDS, _PROBES = 5.0, 0.1, 9
 _QUIET_PROBE_SECONDS = 5e-4
 """A kernel of one number takes some 20 us on an idle device. Beside a slow kernel of another
 process an empty transfer took 2.3 ms instead of 0.03 (docs/experiments/2026-11-22-h200-half.md)."""

@@ -26,8 +26,9 @@ _SLICE_SECONDS = 1.0
 _LOOK_SECONDS, _STALLED_SECONDS = 0.5, 45.0
 """How often a waiting lock looks at its holders, and when one that used no CPU has stalled. A judge
 that works or waits for its child wakes up ten times a second."""
-_REST_SECONDS = 8.0
-"""How long sharers have the device after a timer found it busy."""
+_REST_SECONDS, _FORGOTTEN_SECONDS = 14.0, 3600.0
+"""How long sharers have the device after a timer found it busy, and when such a look no longer counts.
+Sharers have three quarters of the time, so that a candidate's 180 seconds are over after some 250."""
 
 Pause = Callable[[], AbstractContextManager[object]]
 """Makes a context in which some processes are stopped."""
@@ -37,7 +38,7 @@ class DeviceLock:
     """The lock of one device; this object holds it at most once at a time.
 
     Two files make it: the holder of the *gate* is next at the *body*. A waiting timer holds the
-    gate, so that later sharers queue behind it.
+    gate, so that later sharers queue behind it. A third one stays as long as the device is *busy*.
 
     Attributes:
         suspects: each tells the processes of a living candidate, which must not touch the lock.
@@ -61,7 +62,7 @@ class DeviceLock:
             folder: where the lock files lie, by default one folder for each user of the machine.
             slice_seconds: how long a sharer works before it yields; infinite for never.
             stalled_seconds: how long a holder uses no CPU before its lock is taken over.
-            rest_seconds: how long timers leave a device alone on which another program's kernel runs.
+            rest_seconds: how long timers leave a device to sharers after one of them found it busy.
         """
         where = folder or Path(tempfile.gettempdir()) / f"pike-locks-{os.getuid()}"
         where.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -93,11 +94,11 @@ class DeviceLock:
             yield
 
     @contextmanager
-    def exclusive(self, is_quiet: Callable[[], bool] | None = None, patience_seconds: float = 0.0) -> Iterator[bool]:
+    def exclusive(self, is_quiet: Callable[[], bool] | None = None, patience_seconds: float = 600.0) -> Iterator[bool]:
         """Hold the device alone, and tell whether it is quiet.
 
         A kernel that never ends runs on while its process is stopped. So that its candidate's time runs out,
-        sharers have the device again between the looks of timers.
+        sharers have the device again between the looks of timers. Where nobody shares it, two looks decide.
 
         Args:
             is_quiet: whether no kernel of another process runs; asked while the device is held.
@@ -108,17 +109,17 @@ class DeviceLock:
             Refused: the candidate holds the lock.
             InfraError: this process stood still, and another one took the lock over.
         """
+        started, waited = time.monotonic(), self.waited_seconds
         while True:
-            started = time.monotonic()
             while self._is_resting(patience_seconds):
                 time.sleep(min(_LOOK_SECONDS, self._rest_seconds))
-            self.waited_seconds += time.monotonic() - started
+                patience_seconds *= bool(_holders(self._body))  # else there is no candidate whose time could run out
             with self._held(fcntl.LOCK_EX) as body:
-                if self._is_resting(patience_seconds):  # another timer has looked meanwhile
+                looks = not self._is_resting(patience_seconds)  # else another timer has looked meanwhile
+                quiet = looks and (is_quiet is None or self._noted(is_quiet()))
+                if not looks or (not quiet and self._is_resting(patience_seconds)):
                     continue
-                quiet = is_quiet is None or self._noted(is_quiet())
-                if not quiet and self._is_resting(patience_seconds):
-                    continue
+                self.waited_seconds = waited + time.monotonic() - started
                 yield quiet
                 if not _is_at(body, self._body):
                     raise InfraError("this judge stood still while it was timing, and another one took the device")
@@ -128,15 +129,15 @@ class DeviceLock:
         """Whether a timer found the device busy a moment ago and there is patience left."""
         with contextlib.suppress(FileNotFoundError):
             seen, now = self._busy.stat(), time.time()
-            return now - seen.st_mtime < self._rest_seconds and now - seen.st_atime < patience_seconds
+            return abs(now - seen.st_atime) < self._rest_seconds and abs(now - seen.st_mtime) < patience_seconds
         return False
 
     def _noted(self, quiet: bool) -> bool:
-        """The same, once a file says since when the device is busy (access time) and when that was seen last."""
+        """The same, once a file says since when the device is busy (its time of change) and when that was seen last."""
         if quiet:
             self._busy.unlink(missing_ok=True)
-        elif self._busy.exists():
-            os.utime(self._busy, (self._busy.stat().st_atime, time.time()))
+        elif self._busy.exists() and time.time() - self._busy.stat().st_atime < _FORGOTTEN_SECONDS:
+            os.utime(self._busy, (time.time(), self._busy.stat().st_mtime))
         else:
             self._busy.touch()
         return quiet
