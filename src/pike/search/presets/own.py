@@ -2,8 +2,8 @@
 
 Knows their option values. Does not know how an option acts. `pike-x` takes the parts that the
 simulator and the published ablations recommend; docs/reference/strategies.md gives the reason for
-each. One campaign has tested it, docs/experiments/2026-11-26-h100-first-true-campaign.md. `agent`
-prescribes least: one step at a time, which offers the fastest solution as the seed and shows the
+each. Two campaigns have tested it, the latest docs/experiments/2026-11-27-h100-strategies-beside.md.
+`agent` prescribes least: one step at a time, which offers the fastest solution as the seed and shows the
 next fastest ones. Its answers may continue any other candidate of the run and name it (ADR 0010).
 """
 
