@@ -32,7 +32,7 @@ COMMAND = "python benchmarks/results_page.py"
 CHARTED = "level3-pike-h100"
 CAMPAIGN = "real_campaign_cpu.tar.xz"
 TRUE_CAMPAIGN = ROOT / "tests" / "engine" / "assets" / "true_campaign.tar.xz"
-GALLERY = [ROOT / "benchmarks" / "gallery" / f"{name}.tar.xz" for name in ("half", "beside", "again", "others")]
+GALLERY = [ROOT / "benchmarks" / "gallery" / f"{name}.tar.xz" for name in ("half", "beside", "again")]
 
 
 def pages(

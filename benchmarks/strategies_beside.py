@@ -1,10 +1,11 @@
 """Strategies at an equal budget on the tasks that all of them tried, for `docs/experiments/*strategies-beside.md`.
 
 Run `python benchmarks/strategies_beside.py [ARCHIVE ...]`; by default it reads the archives of `half` runs in
-`benchmarks/gallery`. Prints the best time of the search of every run (candidates whose label says that other programs'
-kernels ran do not count), and for each strategy how many times faster than `best-of-n` it ended: `best-of-n` is drawn
-from all its candidates on a task, as many as a run has, the other strategy's repeat is drawn too, and the geomean over
-tasks is taken; the interval holds 95 % of 10,000 draws. Runs with candidates that wait (*) are not compared.
+`benchmarks/gallery`. Prints the best time of the search of every run that has a valid candidate, and for each strategy
+how many times faster than `best-of-n` it ended: of all candidates of `best-of-n` on a task as many are drawn as one run
+has, without repetition, and one repeat of the other strategy; then the geomean over tasks is taken. The interval holds
+95 % of 10,000 such draws. Candidates whose label says that other programs' kernels ran do not count. Runs that have
+queries or verdicts to come (*) are not compared.
 """
 
 import random
@@ -78,7 +79,7 @@ def beside_chance(tasks: list[tuple[list[Times], list[Times]]]) -> tuple[float, 
         ratios = []
         for chance, mine in tasks:
             pool = [ms for one in chance for ms in one]
-            tried = draw.choices(pool, k=round(len(pool) / len(chance)))
+            tried = draw.sample(pool, round(len(pool) / len(chance)))
             ratios.append(min(tried) / min(draw.choice(mine)))
         found.append(statistics.geometric_mean(ratios))
     found.sort()

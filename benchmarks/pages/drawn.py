@@ -139,14 +139,15 @@ The runs are `tests/engine/assets/true_campaign.tar.xz`, those on tasks that bot
 
 
 _ABOUT_GALLERY = """Four tasks at `half` (MobileNetV2, two Mamba-2 blocks, ViT-B/16), cold, 12 queries a run, each
-prompt answered by a coding agent that saw nothing else ([the
-experiment](../experiments/2026-11-26-h100-gallery-searches.md)). Candidates were judged on H100s, up
-to 14 judges side by side on each. Speedups are over eager in the same session, and company slows
-eager where it waits for the CPU: the experiment's tables compare times. Minutes include the waiting
-for answers and for a device. `stark` and `agent` take one step at a time as published; here they
-take four, because verdicts came in rounds.
+prompt answered by a coding agent that saw nothing else. Candidates were judged on H100s, up to 14
+judges side by side on each. Speedups are over eager in the same session, and company slows eager
+where it waits for the CPU. In two verdicts of `pike-b`, one on the ViT and one on the task of Level 5,
+kernels of others ran: its curve on the ViT ends twice too high, and its bar on Level 5 is another
+candidate's. [The experiment](../experiments/2026-11-27-h100-strategies-beside.md) compares times, without
+those. Minutes include the waiting for answers and for a device.
 
-The runs are `benchmarks/gallery/*.tar.xz`; `pike figures FOLDER ...` draws the same and more."""
+The runs are `half`, `beside` and `again` in `benchmarks/gallery`; `pike figures FOLDER ...` draws the
+same and more."""
 
 
 def _of_results(name: str, results: Sequence[Result], *kinds: str, published: bool = False) -> DrawnFigures:

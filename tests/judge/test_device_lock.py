@@ -228,10 +228,13 @@ def test_a_clock_that_was_set_back_stops_nobody(lock: Callable[..., DeviceLock],
         assert quiet and not busy.exists()
 
 
-def test_a_look_of_hours_ago_takes_no_patience_away(lock: Callable[..., DeviceLock], tmp_path: Path) -> None:
+@pytest.mark.parametrize("seconds", [-9999, -1200, 9999])
+def test_a_look_of_another_day_takes_no_patience_away(
+    lock: Callable[..., DeviceLock], tmp_path: Path, seconds: int
+) -> None:
     busy, stop, looks = tmp_path / "cpu.busy", threading.Event(), []
     busy.touch()
-    os.utime(busy, (time.time() - 9999, time.time() - 9999))
+    os.utime(busy, (time.time() + seconds, time.time() + seconds))
     sharer = sharing(lock, stop)
     with lock(rest_seconds=0.1).exclusive(lambda: bool(looks) or bool(looks.append(None)), SECONDS) as quiet:
         assert quiet and looks

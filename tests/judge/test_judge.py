@@ -189,7 +189,7 @@ def test_a_time_beside_kernels_of_others_says_so(
 ) -> None:
     asked = iter(looks)
     monkeypatch.setattr("pike.judge.candidate_evaluation.is_quiet", lambda _: next(asked))
-    judge = Judge(lock_of=lambda name, pause: DeviceLock(name, pause, tmp_path, rest_seconds=0.1))
+    judge = Judge(lock_of=lambda name, pause: DeviceLock(name, pause, tmp_path))
     found = judge.evaluate(EvaluationRequest(task, task.source + "class ModelNew(Model):\n    pass\n", OPTIONS))
     judge.close()
     assert found.valid and (SHARED_DEVICE in found.labels) is labelled

@@ -175,7 +175,7 @@ async def measure(
     recipes: tuple[str, tuple[str, ...]] | None = None,
     on_stage: OnStage | None = None,
 ) -> tuple[Result, ...]:
-    """Judge a winner as the finalist of a run, in the same sessions as baselines that share what they compile.
+    """Judge a winner as the finalist of a run, in the same sessions as the baselines.
 
     Args:
         entry: whose winner is judged, on the terms of its search but for the device.
@@ -194,7 +194,7 @@ async def measure(
         if one.technique in BESIDE:
             written = baselines.source(one, task, options.precision)
             rows.append((Contender(one.name, ContenderKind.BASELINE), written, ()))
-    requests = [EvaluationRequest(task, text, options, Effort.FINAL, caches=who.kind.value) for who, text, _ in rows]
+    requests = [EvaluationRequest(task, source, options, Effort.FINAL) for _, source, _ in rows]
     found = await executor.evaluate_together(requests, on_stage)
     for index, verdict in enumerate(found):
         if verdict.status is Status.UNTRUSTED_TIMING:  # a machine that is busy for a moment looks like this too

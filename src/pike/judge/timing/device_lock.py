@@ -26,9 +26,10 @@ _SLICE_SECONDS = 1.0
 _LOOK_SECONDS, _STALLED_SECONDS = 0.5, 45.0
 """How often a waiting lock looks at its holders, and when one that used no CPU has stalled. A judge
 that works or waits for its child wakes up ten times a second."""
-_REST_SECONDS, _FORGOTTEN_SECONDS = 14.0, 3600.0
-"""How long sharers have the device after a timer found it busy, and when such a look no longer counts.
-Sharers have three quarters of the time, so that a candidate's 180 seconds are over after some 250."""
+_REST_SECONDS, _FORGOTTEN_SECONDS, _EMPTY_LOOKS = 14.0, 60.0, 4
+"""How long sharers have the device after a timer found it busy, when such a look no longer counts, and
+how many looks at the lock in a row must find no holder until nobody is taken to share it. Sharers have
+three quarters of the time, so that a candidate's 180 seconds are over after some 250."""
 
 Pause = Callable[[], AbstractContextManager[object]]
 """Makes a context in which some processes are stopped."""
@@ -99,6 +100,7 @@ class DeviceLock:
 
         A kernel that never ends runs on while its process is stopped. So that its candidate's time runs out,
         sharers have the device again between the looks of timers. Where nobody shares it, two looks decide.
+        Who does not look waits for the others' looks only.
 
         Args:
             is_quiet: whether no kernel of another process runs; asked while the device is held.
@@ -109,21 +111,21 @@ class DeviceLock:
             Refused: the candidate holds the lock.
             InfraError: this process stood still, and another one took the lock over.
         """
-        started, waited = time.monotonic(), self.waited_seconds
+        started, waited, empty = time.monotonic(), self.waited_seconds, 0
         while True:
             while self._is_resting(patience_seconds):
                 time.sleep(min(_LOOK_SECONDS, self._rest_seconds))
-                patience_seconds *= bool(_holders(self._body))  # else there is no candidate whose time could run out
+                empty = 0 if _holders(self._body) else empty + 1  # one that yields lets go for a moment
+                patience_seconds *= empty < _EMPTY_LOOKS and time.monotonic() - started < patience_seconds
             with self._held(fcntl.LOCK_EX) as body:
-                looks = not self._is_resting(patience_seconds)  # else another timer has looked meanwhile
-                quiet = looks and (is_quiet is None or self._noted(is_quiet()))
-                if not looks or (not quiet and self._is_resting(patience_seconds)):
-                    continue
-                self.waited_seconds = waited + time.monotonic() - started
-                yield quiet
-                if not _is_at(body, self._body):
-                    raise InfraError("this judge stood still while it was timing, and another one took the device")
-                return
+                if not self._is_resting(patience_seconds):  # else another timer has looked meanwhile
+                    quiet = is_quiet is None or self._noted(is_quiet())
+                    if quiet or not self._is_resting(patience_seconds):
+                        self.waited_seconds = waited + time.monotonic() - started
+                        yield quiet
+                        if not _is_at(body, self._body):
+                            raise InfraError("this judge stood still while it timed, and another one took the device")
+                        return
 
     def _is_resting(self, patience_seconds: float) -> bool:
         """Whether a timer found the device busy a moment ago and there is patience left."""
@@ -133,10 +135,10 @@ class DeviceLock:
         return False
 
     def _noted(self, quiet: bool) -> bool:
-        """The same, once a file says since when the device is busy (its time of change) and when that was seen last."""
+        """What was seen, kept in a file: it was changed when the device was first seen busy, and read when last."""
         if quiet:
             self._busy.unlink(missing_ok=True)
-        elif self._busy.exists() and time.time() - self._busy.stat().st_atime < _FORGOTTEN_SECONDS:
+        elif self._busy.exists() and abs(time.time() - self._busy.stat().st_atime) < _FORGOTTEN_SECONDS:
             os.utime(self._busy, (time.time(), self._busy.stat().st_mtime))
         else:
             self._busy.touch()
