@@ -220,6 +220,25 @@ def test_a_device_that_nobody_shares_is_not_waited_for(lock: Callable[..., Devic
         assert not quiet and len(looks) == 2
 
 
+def test_a_busy_mark_that_somebody_renews_ends_no_later_than_patience(
+    lock: Callable[..., DeviceLock], tmp_path: Path
+) -> None:
+    stop = threading.Event()
+
+    def renew() -> None:
+        while not stop.wait(0.02):
+            (tmp_path / "cpu.busy").touch()
+
+    sharer, renewer = sharing(lock, stop), threading.Thread(target=renew)
+    renewer.start()
+    started = time.monotonic()
+    with lock(rest_seconds=SECONDS).exclusive(lambda: False, 1.0) as quiet:
+        assert not quiet and time.monotonic() - started < SECONDS / 2
+    stop.set()
+    renewer.join()
+    sharer.join()
+
+
 def test_a_clock_that_was_set_back_stops_nobody(lock: Callable[..., DeviceLock], tmp_path: Path) -> None:
     busy = tmp_path / "cpu.busy"
     busy.touch()

@@ -100,12 +100,12 @@ class DeviceLock:
 
         A kernel that never ends runs on while its process is stopped. So that its candidate's time runs out,
         sharers have the device again between the looks of timers. Where nobody shares it, two looks decide.
-        Who does not look waits for the others' looks only.
 
         Args:
-            is_quiet: whether no kernel of another process runs; asked while the device is held.
-            patience_seconds: how long all timers together wait for that. A device that stays busy
-                for longer is not waited for again until it was quiet once.
+            is_quiet: whether no kernel of another process runs; asked while the device is held. Without it
+                the device counts as quiet once no other timer has found it busy within the rest.
+            patience_seconds: how long one timer, and all timers together, wait for a quiet device. One
+                that stays busy for longer is not waited for again until it was quiet once.
 
         Raises:
             Refused: the candidate holds the lock.
@@ -135,7 +135,7 @@ class DeviceLock:
         return False
 
     def _noted(self, quiet: bool) -> bool:
-        """What was seen, kept in a file: it was changed when the device was first seen busy, and read when last."""
+        """The same look, kept: the times of change and of access of a file say since when it was busy, and when last."""
         if quiet:
             self._busy.unlink(missing_ok=True)
         elif self._busy.exists() and abs(time.time() - self._busy.stat().st_atime) < _FORGOTTEN_SECONDS:
