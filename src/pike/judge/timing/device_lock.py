@@ -135,7 +135,7 @@ class DeviceLock:
         return False
 
     def _noted(self, quiet: bool) -> bool:
-        """The same look, kept: the times of change and of access of a file say since when it was busy, and when last."""
+        """The same look, kept: a file's times of change and of access say since when it was busy, and when last."""
         if quiet:
             self._busy.unlink(missing_ok=True)
         elif self._busy.exists() and abs(time.time() - self._busy.stat().st_atime) < _FORGOTTEN_SECONDS:
