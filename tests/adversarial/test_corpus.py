@@ -18,7 +18,7 @@ NOISE = 3.0
 """A loaded machine may make equal programs look this different; the fake gains are far larger."""
 SAMPLES = catalogue()
 SLOW = {
-    *("bytes_in_another_order", "torch_compiled_again", "inline_extension", "batch_norm_folded"),
+    *("bytes_in_another_order", "torch_compiled", "torch_compiled_again", "inline_extension", "batch_norm_folded"),
     *("computes_into_the_judges_buffer", "padded_cache_of_one_window", "nominal_values_fast"),
 }
 """Samples that take long and have a quicker one of their kind beside them."""

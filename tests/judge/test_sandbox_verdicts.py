@@ -192,6 +192,28 @@ def test_an_evaluation_that_goes_on_while_its_judge_ends_leaves_no_folder():
     assert list(Path(tempfile.gettempdir()).glob(f"pike-{judge.pid}-*")) == []
 
 
+DEVICE_FAILED = """
+import os
+from pike.core.errors import UserError
+from pike.judge import worker
+
+class Failed:
+    def facts(self, device):
+        raise UserError("the original does not run")
+    def release(self):
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+worker._serve(Failed(), {"op": "facts", "device": "cuda"}, os.fdopen(os.dup(1), "w", buffering=1))
+print("goes on")
+"""
+
+
+def test_a_judge_whose_device_failed_still_says_why_and_ends():
+    done = subprocess.run([sys.executable, "-c", DEVICE_FAILED], capture_output=True, text=True, check=False)
+    assert done.stdout == '{"user_error": "the original does not run"}\n'
+    assert (done.stderr, done.returncode) == ("", 1)
+
+
 @pytest.mark.parametrize("when", ["after a verdict", "in the middle"])
 def test_a_judge_that_is_closed_leaves_no_file_and_no_group(task, rewrite, when):
     client, numbers = JudgeClient(), []

@@ -42,8 +42,7 @@ def _choose_color(wanted: bool) -> None:
 
 def _in_every_command(
     no_color: Annotated[
-        bool,
-        typer.Option("--no-color", callback=_choose_color, expose_value=False, help="Write without colours."),
+        bool, typer.Option("--no-color", callback=_choose_color, expose_value=False, help="Write without colours.")
     ] = False,
 ) -> None:
     """The options that no command has to know; consoles follow NO_COLOR, the help page's included."""

@@ -7,7 +7,7 @@ Does not know the stages of an evaluation (`candidate_evaluation`).
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -134,7 +134,7 @@ class Judge:
         """What an evaluation needs, while the files of its task stay as they are."""
         options = request.options
         self._files.require_unchanged(request.task)
-        device = self._device = devices.resolve(options.device)
+        device = self._use(options.device)
         known = devices.facts(device, options.threads)
         level = choose(options.sandbox, device.type == "cuda")
         lock = self._lock_of(devices.machine_name(device), self._warm.paused)
@@ -238,7 +238,7 @@ class Judge:
         Raises:
             UserError: the task or an option cannot be used.
         """
-        device = self._device = devices.resolve(options.device)
+        device = self._use(options.device)
         lock = self._lock_of(devices.machine_name(device), self._warm.paused)
         with lock.shared():
             try:
@@ -265,6 +265,12 @@ class Judge:
         """Leave nothing behind; the judge is of no use afterwards."""
         self.release()
         self._warm.close()
+
+    def _use(self, name: str) -> torch.device:
+        self._device = devices.resolve(name)
+        if self._device.type == "cuda":
+            torch.cuda.set_device(self._device)  # where the original's own kernels are launched
+        return self._device
 
     def _drop_task(self) -> None:
         """Drop the prepared task; the warm process may well fit the next one."""
@@ -329,7 +335,8 @@ def _prepared(request: EvaluationRequest, device: torch.device, lock: DeviceLock
     try:
         look_for_trivial(made, request.options.lint)
     except BaseException:
-        made.close()
+        with suppress(RuntimeError):  # a device that failed refuses this too
+            made.close()
         raise
     made.release_memory()
     return made

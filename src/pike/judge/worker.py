@@ -81,7 +81,11 @@ def _serve(judge: "Judge", request: dict[str, Any], channel: TextIO) -> dict[str
         return {"evaluations": [encode(one) for one in found]}
     except (UserError, InfraError) as error:
         answer = {"user_error" if isinstance(error, UserError) else "infra_error": str(error)}
-    judge.release()  # not earlier: while an error is handled, its frames keep everything alive
+    try:
+        judge.release()  # not earlier: while an error is handled, its frames keep everything alive
+    except RuntimeError:  # the device failed, and fails this process for good
+        _send(channel, answer)
+        os.execv(ENDING[0], ENDING)
     return answer
 
 

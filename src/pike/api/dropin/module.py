@@ -51,12 +51,7 @@ class DropIn(nn.Module):
         """Nothing: a class of the user may register its subclasses, and no drop-in belongs there."""
 
     def __init__(
-        self,
-        original: nn.Module,
-        build: Build,
-        judged: JudgedCalls,
-        refused: str = "",
-        more: tuple[Form, ...] = (),
+        self, original: nn.Module, build: Build, judged: JudgedCalls, refused: str = "", more: tuple[Form, ...] = ()
     ) -> None:
         nn.Module.__init__(self)
         own = self.__dict__

@@ -20,8 +20,7 @@ StopBefore = Annotated[
     int, typer.Option(min=10, metavar="SECONDS", help="How long before the limit the study is told to stop.")
 ]
 Out = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="Where campaigns go.", show_default="runs", file_okay=False),
+    Path | None, typer.Option(metavar="FOLDER", help="Where campaigns go.", show_default="runs", file_okay=False)
 ]
 Submit = Annotated[bool, typer.Option("--submit", help="Also send the script with sbatch.")]
 Sbatch = Annotated[

@@ -29,8 +29,7 @@ Packed = Annotated[
 Author = Annotated[str | None, typer.Option(metavar="NAME", help="Who wrote the answers.", show_default="by-hand")]
 Bundle = Annotated[Path, typer.Argument(metavar="BUNDLE", help="What pike bundle wrote.")]
 Verdicts = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="FILE", help="The verdicts.", show_default="BUNDLE.verdicts.jsonl"),
+    Path | None, typer.Option("--out", metavar="FILE", help="The verdicts.", show_default="BUNDLE.verdicts.jsonl")
 ]
 Judges = Annotated[
     int, typer.Option(min=0, metavar="N", help="How many judge at once.", show_default="what the machine bears")

@@ -49,11 +49,7 @@ def demo(
     terminal = Terminal(as_json, quiet)
     rows: list[display.RunRow] = []
     terms = Options(
-        llm="none",
-        strategy="pike-b",
-        query_budget=query_budget,
-        device=device,
-        settings=(*SETTINGS, *(settings or ())),
+        llm="none", strategy="pike-b", query_budget=query_budget, device=device, settings=(*SETTINGS, *(settings or ()))
     )
     for task in tasks or TASKS:
         runs.estimate(task, **terms)  # what cannot be used is refused before an earlier demo is put aside

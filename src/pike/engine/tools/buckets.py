@@ -42,10 +42,7 @@ class Bucket:
 
 
 async def judge_buckets(
-    result: RunResult,
-    config: RunConfig,
-    tasks: Mapping[int, Callable[[Path], Task]],
-    wiring: Wiring | None = None,
+    result: RunResult, config: RunConfig, tasks: Mapping[int, Callable[[Path], Task]], wiring: Wiring | None = None
 ) -> tuple[Bucket, ...]:
     """Judge the winner of a run at other batch sizes, one after the other.
 

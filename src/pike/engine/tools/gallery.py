@@ -194,7 +194,11 @@ async def measure(
         if one.technique in BESIDE:
             written = baselines.source(one, task, options.precision)
             rows.append((Contender(one.name, ContenderKind.BASELINE), written, ()))
-    requests = [EvaluationRequest(task, source, options, Effort.FINAL) for _, source, _ in rows]
+    shared = {ContenderKind.BASELINE: ContenderKind.BASELINE.value}  # compile ways find what the others compiled
+    requests = [
+        EvaluationRequest(task, source, options, Effort.FINAL, caches=shared.get(contender.kind, ""))
+        for contender, source, _ in rows
+    ]
     found = await executor.evaluate_together(requests, on_stage)
     for index, verdict in enumerate(found):
         if verdict.status is Status.UNTRUSTED_TIMING:  # a machine that is busy for a moment looks like this too

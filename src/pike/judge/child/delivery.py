@@ -64,11 +64,7 @@ class CommittingOnDevice:
     """The same on a GPU, with kernels that wait for the key queued before the call."""
 
     def __init__(
-        self,
-        memory: EncryptedMemory,
-        slots: Sequence[Sequence[torch.Tensor]],
-        device: torch.device,
-        kernels: bytes,
+        self, memory: EncryptedMemory, slots: Sequence[Sequence[torch.Tensor]], device: torch.device, kernels: bytes
     ) -> None:
         self._memory, self._device = memory, device
         self._page = ControlPage(memory.page)

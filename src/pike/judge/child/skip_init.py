@@ -27,11 +27,7 @@ class SkipInit(TorchFunctionMode):
     """While this mode is entered, random initialisation writes zeros."""
 
     def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         """Run `func`, or write zeros into the tensor that it would draw."""
         if func not in _DRAWN:

@@ -132,9 +132,7 @@ def _chat(reply: FakeReply, model: str) -> dict[str, Any]:
         "created": 1_700_000_000,
         "model": model,
         "provider": "fake",
-        "choices": [
-            {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": reply.text}},
-        ],
+        "choices": [{"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": reply.text}}],
         "usage": usage,
     }
 
@@ -169,7 +167,7 @@ def _responses(reply: FakeReply, model: str) -> dict[str, Any]:
         "error": None,
         "model": model,
         "output": [
-            {"type": "message", "id": "msg_fake", "role": "assistant", "status": "completed", "content": [content]},
+            {"type": "message", "id": "msg_fake", "role": "assistant", "status": "completed", "content": [content]}
         ],
         "parallel_tool_calls": True,
         "tool_choice": "auto",
