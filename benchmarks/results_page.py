@@ -19,6 +19,7 @@ from pages.several_gpus_page import Host, in_words, read_hosts, several_gpus_pag
 from pages.suite_page import Context, page_name, suite_page
 
 from pike.core.comparison.results import Result, digest
+from pike.engine.tools import gallery
 from pike.reporting.results import ResultsTable, tables
 from pike.store import read_results
 
@@ -36,7 +37,11 @@ GALLERY = [ROOT / "benchmarks" / "gallery" / f"{name}.tar.xz" for name in ("half
 
 
 def pages(
-    results: Sequence[Result], published: Path, cold: ColdSearches = NO_SEARCHES, hosts: Sequence[Host] = ()
+    results: Sequence[Result],
+    published: Path,
+    cold: ColdSearches = NO_SEARCHES,
+    hosts: Sequence[Host] = (),
+    winners: Sequence[Result] = (),
 ) -> dict[str, str]:
     """Every generated file by its path below docs."""
     members = {
@@ -55,7 +60,7 @@ def pages(
         for one in group
         for name in [drawn.name_of(page, one)]
     }
-    context = Context(known, COMMAND, members, cold, figures)
+    context = Context(known, COMMAND, members, cold, figures, winners)
     compared = [one for page, group in grouped.items() if page == f"{CHARTED}.md" for one in group][:1]
     beside = [drawn.beside_published(one) for one in compared]
     made = {
@@ -69,6 +74,11 @@ def pages(
     for one in (*figures.values(), *beside):
         made |= one.files
     return made | (several_gpus_pages(hosts, COMMAND) if hosts else {})
+
+
+def verified_winners() -> list[Result]:
+    """The results of the gallery's winners that were verified."""
+    return [result for entry in gallery.entries() if (result := entry.verified)]
 
 
 def campaign_pages(archive: Path) -> dict[str, str]:
@@ -106,7 +116,8 @@ def main() -> None:
     arguments.add_argument("--check", action="store_true")
     given = arguments.parse_args()
     hosts = read_hosts(given.results / "several_gpus")
-    made = pages(read_results([given.results]), given.published, read_cold(given.results), hosts)
+    found = read_results([given.results])
+    made = pages(found, given.published, read_cold(given.results), hosts, verified_winners())
     if (archive := given.results / CAMPAIGN).is_file():
         made |= campaign_pages(archive) | true_campaign_pages(TRUE_CAMPAIGN) | gallery_pages(GALLERY)
     if given.check:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pages.chart import all_counted
 from pages.cold import COLD, NO_SEARCHES, ColdSearches
@@ -41,6 +41,7 @@ class Context:
             texts.
         cold: searches from nothing.
         drawn: figures of each table, by `name_of`.
+        winners: verified results of the gallery.
     """
 
     published: PublishedFigures
@@ -48,6 +49,7 @@ class Context:
     members: Mapping[str, str]
     cold: ColdSearches = NO_SEARCHES
     drawn: Mapping[str, DrawnFigures] = field(default_factory=dict)
+    winners: Sequence[Result] = ()
 
     def images(self, found: ResultsTable, only: str = "") -> Iterator[str]:
         """The figures of a table, or one of them."""
@@ -133,7 +135,7 @@ def _summary(found: Sequence[ResultsTable], context: Context) -> Iterator[str]:
         "on how many tasks the contender is valid."
     )
     yield table(["contender", *(one.precision.value for one in found)], rows)
-    lines = [_ahead(one, recipes, times) for one in found if (recipes := recipes_of(one))]
+    lines = [_ahead(one, recipes, times, context.winners) for one in found if (recipes := recipes_of(one))]
     if lines:
         yield "\n".join(lines)
     if any(one.suite == found[0].suite for one in context.published.geomeans):
@@ -141,16 +143,33 @@ def _summary(found: Sequence[ResultsTable], context: Context) -> Iterator[str]:
     yield "[How to read these pages](reading.md) defines every column."
 
 
-def _ahead(found: ResultsTable, recipes: Column, times: PublishedTimes | None) -> str:
-    """One line: how far recipes are ahead at one precision."""
+def _ahead(found: ResultsTable, recipes: Column, times: PublishedTimes | None, winners: Sequence[Result]) -> str:
+    """How far recipes are ahead at one precision, and how far with winners of the gallery in their place."""
     words, leads = f"- `{found.precision.value}`:", found.leads(recipes)
     if leads:
         mean = statistics.geometric_mean(leads)
         words += f" the fastest baseline of each task takes {mean:.2f} times as long as the recipes;"
         words += f"\n  recipes are behind on {_lost(leads)} of {len(leads)} tasks."
-    if times is not None and times.is_of(found.device):
+    are_known = times is not None and times.is_of(found.device)
+    if are_known:
         words += f"\n  Against the published times of eager, recipes reach {over_published(found, recipes, times)}."
+    placed = {
+        (one.task, recipes.contender.name): replace(one, contender=recipes.contender)
+        for one in winners
+        if (one.provenance.device.name, one.precision) == (found.device, found.precision)
+        and _is_faster(one, found.cells.get((one.task, recipes.contender.name)))
+    }
+    if placed:
+        both, plural = replace(found, cells=found.cells | placed), "s" * (len(placed) > 1)
+        words += f"\n  With {len(placed)} verified winner{plural} of [the gallery](../gallery/index.md) in their place:"
+        words += f"\n  ahead {lead(both.leads(recipes))}"
+        words += f", {over_published(both, recipes, times)} against the published times." if are_known else "."
     return words
+
+
+def _is_faster(one: Result, other: Result | None) -> bool:
+    mine, theirs = (each.evaluation.candidate_ms if each and each.evaluation else None for each in (one, other))
+    return bool(mine and theirs and mine < theirs)
 
 
 def _reached(found: ResultsTable, name: str) -> str:

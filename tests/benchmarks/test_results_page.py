@@ -231,6 +231,20 @@ def test_a_time_that_others_disturbed_is_marked() -> None:
     assert "ms, disturbed" not in page_of([result("10_ResNet101", RECIPES, calm)])
 
 
+def test_winners_of_the_gallery_stand_in_the_place_of_slower_recipes(tmp_path: Path) -> None:
+    """ResNet-18 takes 1 ms instead of 12, so that the slower of two leads becomes 6.09 / 1."""
+    published = read_published(folder_of_published(tmp_path), ("level3-pike",))
+    who = Contender("gallery", ContenderKind.RUN)
+    faster, slower = result("9_ResNet18", who, valid(6.0)), result("10_ResNet101", who, valid(2.0))
+    elsewhere = replace(faster, precision=Precision.SAME)
+    for winners, words in (
+        ([faster, slower, elsewhere], "With 1 verified winner of [the gallery](../gallery/index.md) in their place:"),
+        ([faster], "  ahead 3.49× (2; behind on 0), 1.69× against the published times."),
+    ):
+        assert words in suite_page(tables(RESULTS), Context(published, "make page", {}, winners=winners))
+    assert "verified" not in suite_page(tables(RESULTS), Context(published, "make page", {}, winners=[slower]))
+
+
 def test_recipes_stand_against_the_published_eager_of_the_same_kind_of_gpu_only(tmp_path: Path) -> None:
     """1.2 / 12.0 counts as 1, 6.0 / 1.5 as 4, a wrong answer as 1."""
     published = read_published(folder_of_published(tmp_path), ("level3-pike",))
@@ -263,7 +277,8 @@ def test_the_chart_shows_who_was_tried_on_nearly_all_tasks() -> None:
 def test_the_committed_pages_are_what_the_command_generates() -> None:
     kept = ROOT / "benchmarks" / "results"
     hosts = results_page.read_hosts(kept / "several_gpus")
-    made = results_page.pages(read_results([kept]), ROOT / "benchmarks" / "published", hosts=hosts)
+    published, winners = ROOT / "benchmarks" / "published", results_page.verified_winners()
+    made = results_page.pages(read_results([kept]), published, hosts=hosts, winners=winners)
     assert not results_page.outdated(made, ROOT / "docs"), "run python benchmarks/results_page.py"
     for page in (name for name in made if name.startswith("results/")):
         assert "](../assets/" in made[page], "every page of results shows figures"
