@@ -17,6 +17,7 @@ from pike.core.verdict.evaluation import (
     SHARED_DEVICE,
     Effort,
     EvaluateOptions,
+    Evaluation,
     EvaluationRequest,
     Status,
 )
@@ -215,6 +216,21 @@ def test_one_transfer_that_is_held_up_does_not_make_the_original_look_instant(ta
         assert prepared.call_ms() == pytest.approx(2.0)
     finally:
         prepared.close()
+
+
+def test_a_time_limit_that_was_over_before_timing_is_not_waited_for_again(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge, alone = Judge(), list[EvaluationRequest]()
+    slow, hung = (Evaluation(Status.TIMEOUT, seconds=((stage, 180.0),)) for stage in ("build", "time"))
+    monkeypatch.setattr(judge, "_together", lambda *_: [slow, hung])
+    monkeypatch.setattr(judge, "evaluate", lambda request, _: alone.append(request) or hung)
+    requests = [EvaluationRequest(task, source, OPTIONS) for source in ("one", "other")]
+    try:
+        assert [one.status for one in judge.evaluate_together(requests)] == [Status.TIMEOUT, Status.TIMEOUT]
+    finally:
+        judge.close()
+    assert [one.source for one in alone] == ["other"]
 
 
 def test_a_lint_yields_the_device_between_its_draws(task: Task, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from pike.core.verdict.evaluation import (
     EvaluationRequest,
     OnStage,
     Requests,
+    Stage,
     Status,
 )
 from pike.core.verdict.lint import LintReport
@@ -96,7 +97,8 @@ class Judge:
     def evaluate_together(self, requests: Requests, on_stage: OnStage = lambda _: None) -> list[Evaluation]:
         """The verdicts on several candidates of one task on the same terms, timed in the same sessions.
 
-        A candidate that is not valid in this company is judged alone, and that verdict counts.
+        A candidate that is not valid in this company is judged alone, and that verdict counts. One whose
+        time was over before anything was timed had no company, and is not waited for again.
 
         Raises:
             UserError: the task or an option cannot be used, or a file of the task has changed.
@@ -106,7 +108,8 @@ class Judge:
             with self._tools(requests[0]) as tools:
                 verdicts = self._together(requests, tools, on_stage)
                 found[: len(verdicts)] = [
-                    self._signed(one, requests[0], tools) if one.valid else None for one in verdicts
+                    self._signed(one, requests[0], tools) if one.valid or _was_too_slow(one) else None
+                    for one in verdicts
                 ]
         return [one or self.evaluate(request, on_stage) for one, request in zip(found, requests, strict=True)]
 
@@ -328,6 +331,11 @@ def _may_have_stumbled(request: EvaluationRequest, found: Evaluation) -> bool:
     """
     errors = (Status.BUILD_ERROR, Status.LOAD_ERROR, Status.RUNTIME_ERROR)
     return found.status in errors if request.caches else not found.valid
+
+
+def _was_too_slow(found: Evaluation) -> bool:
+    """Whether a candidate's time was over before it was timed."""
+    return found.status is Status.TIMEOUT and Stage.TIME.value not in dict(found.seconds)
 
 
 def _prepared(request: EvaluationRequest, device: torch.device, lock: DeviceLock) -> PreparedTask:
