@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import tarfile
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -67,6 +68,11 @@ def main() -> None:
 async def measured(entry: GalleryEntry, device: str, known: Known) -> tuple[Result, ...]:
     """The results of one winner and of all that stands beside it."""
     options = replace(entry.found.options, device=device, max_timing_seconds=MOST_SECONDS)
+    began = time.monotonic()
+
+    def on_stage(stage: str) -> None:
+        print(f"{entry.name}: {stage} at {time.monotonic() - began:.0f} s", flush=True)
+
     async with aclosing(LocalExecutor(EngineConfig(judges=1))) as executor:
         facts = await executor.facts(device)
         entry.require(facts)
@@ -75,9 +81,9 @@ async def measured(entry: GalleryEntry, device: str, known: Known) -> tuple[Resu
         for one in sorted(known.get((entry.task.id, options.precision.value), []), key=lambda one: one.ms):
             made = compose(entry.task, problem, one.recipes) if not one.source else None
             if source := one.source or (made.source if made else ""):
-                return await measure(entry, executor, options, (source, one.recipes))
+                return await measure(entry, executor, options, (source, one.recipes), on_stage)
             print(f"{entry.name}: {made.failure if made else ''}")
-        return await measure(entry, executor, options)
+        return await measure(entry, executor, options, on_stage=on_stage)
 
 
 def accumulated() -> Iterator[tuple[str, str, Composition]]:
