@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Runs one command for each of many names, several at once, on a machine that is lent for a short time.
+# bash benchmarks/lanes.sh SECONDS RESULT LANES COMMAND NAME ...
+# COMMAND finds $NAME, $DEVICE (cuda:N, the lanes spread over all GPUs) and $FILE (FILE.jsonl for this name) in its
+# environment. RESULT is one archive of these files, what was printed and when each ended. It is renewed every 20 s, so
+# that nothing is lost with the machine; what runs after SECONDS is killed. It needs no installation. For example:
+#   bash benchmarks/lanes.sh 560 v.tar.xz 4 'python3 benchmarks/gallery/verify.py $FILE $NAME --device $DEVICE' s4d lenet5
+set -uo pipefail
+seconds=$1 result=$2 lanes=$3 command=$4
+shift 4
+export PYTHONPATH="$(cd "$(dirname "$0")/.." && pwd)/src" PYTHONUNBUFFERED=1
+work=$(mktemp -d)
+gpus=$(nvidia-smi -L 2>/dev/null | wc -l)
+nvidia-smi -L 2>/dev/null | cut -d'(' -f1 >"$work/gpus"
+keep() { tar cJf "$result.new" -C "$work" . && mv "$result.new" "$result"; }
+lane() {
+    local names=("${@:2}") index
+    export DEVICE=cuda:$(($1 % (gpus > 0 ? gpus : 1)))
+    for ((index = $1; index < ${#names[@]}; index += lanes)); do
+        export NAME=${names[index]}
+        export FILE="$work/${NAME//\//-}.jsonl"
+        bash -c "$command" >"${FILE%.jsonl}.log" 2>&1
+        echo "$NAME ended with $? after $SECONDS s" >>"$work/ends"
+    done
+}
+for ((one = 0; one < lanes; one++)); do lane "$one" "$@" & done
+while [ -n "$(jobs -r)" ] && [ $SECONDS -lt "$seconds" ]; do
+    sleep 1
+    [ $((SECONDS % 20)) -eq 0 ] && keep
+done
+pids=$(jobs -rp)
+for pid in $pids; do pkill -P "$pid"; done
+kill $pids 2>/dev/null
+wait 2>/dev/null
+keep
+cat "$work/gpus" "$work/ends"
