@@ -176,7 +176,10 @@ def test_what_is_said_of_the_operator_without_data_is_true():
         torch.testing.assert_close(multiply(rows, weights, ends, "bf16x6")[3:], last)
 
 
-@pytest.mark.parametrize("names", [("routed_experts",), ("routed_experts", "half"), ("routed_experts", "inductor")])
+COMPILED = pytest.param(("routed_experts", "inductor"), marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("names", [("routed_experts",), ("routed_experts", "half"), COMPILED])
 def test_a_candidate_in_float32_gives_the_reference_s_answers(names, tmp_path):
     case = of_numbers("float32")
     candidate = case.loaded(case.compose(*names, facts=CUDA, options=HALF), tmp_path)

@@ -96,6 +96,7 @@ def test_the_switch_of_the_process_is_put_back() -> None:
     assert torch.backends.cuda.matmul.allow_tf32 is before
 
 
+@pytest.mark.slow
 def test_the_candidate_works_beside_a_compiler(small_layers: None, tmp_path: Path) -> None:
     case = Case.of(source_task(TWO_LAYERS))
     proposal = case.compose("split_products", "inductor", facts=CUDA, options=SAME)
