@@ -12,7 +12,10 @@ export PYTHONPATH="$(cd "$(dirname "$0")/.." && pwd)/src" PYTHONUNBUFFERED=1
 work=$(mktemp -d)
 gpus=$(nvidia-smi -L 2>/dev/null | wc -l)
 nvidia-smi -L 2>/dev/null | cut -d'(' -f1 >"$work/gpus"
-keep() { tar cJf "$result.new" -C "$work" . && mv "$result.new" "$result"; }
+keep() {
+    tar cJf "$result.new" -C "$work" .
+    [ $? -le 1 ] && mv "$result.new" "$result" # 1: a file grew meanwhile
+}
 lane() {
     local names=("${@:2}") index
     export DEVICE=cuda:$(($1 % (gpus > 0 ? gpus : 1)))
@@ -29,8 +32,9 @@ while [ -n "$(jobs -r)" ] && [ $SECONDS -lt "$seconds" ]; do
     [ $((SECONDS % 20)) -eq 0 ] && keep
 done
 pids=$(jobs -rp)
+kill -STOP $pids 2>/dev/null # so that none goes on with its next name
 for pid in $pids; do pkill -P "$pid"; done
-kill $pids 2>/dev/null
+kill -KILL $pids 2>/dev/null
 wait 2>/dev/null
 keep
 cat "$work/gpus" "$work/ends"

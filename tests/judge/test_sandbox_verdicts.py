@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pike.core.errors import InfraError
+from pike.core.errors import InfraError, UserError
 from pike.core.verdict.evaluation import EvaluateOptions, EvaluationRequest, Status
 from pike.judge import processes
 from pike.judge.client import JudgeClient
@@ -193,7 +193,7 @@ def test_an_evaluation_that_goes_on_while_its_judge_ends_leaves_no_folder():
 
 
 DEVICE_FAILED = """
-import os
+import json, os, sys
 from pike.core.errors import UserError
 from pike.judge import worker
 
@@ -203,15 +203,29 @@ class Failed:
     def release(self):
         raise RuntimeError("CUDA error: device-side assert triggered")
 
-worker._serve(Failed(), {"op": "facts", "device": "cuda"}, os.fdopen(os.dup(1), "w", buffering=1))
-print("goes on")
+channel = os.fdopen(os.dup(1), "w", buffering=1)
+while line := sys.stdin.readline():
+    worker._send(channel, worker._serve(Failed(), json.loads(line), channel))
 """
 
 
-def test_a_judge_whose_device_failed_still_says_why_and_ends():
-    done = subprocess.run([sys.executable, "-c", DEVICE_FAILED], capture_output=True, text=True, check=False)
-    assert done.stdout == '{"user_error": "the original does not run"}\n'
-    assert (done.stderr, done.returncode) == ("", 1)
+class OnAFailedDevice(JudgeClient):
+    """Each of its judges finds that the device failed."""
+
+    def _running(self):
+        if self._process is None:
+            pipe = subprocess.PIPE
+            self._process = subprocess.Popen([sys.executable, "-c", DEVICE_FAILED], stdin=pipe, stdout=pipe, text=True)
+        return self._process
+
+
+def test_a_judge_whose_device_failed_still_says_why_and_another_answers_next(capfd):
+    client = OnAFailedDevice()
+    for _ in range(2):
+        with pytest.raises(UserError, match="the original does not run"):
+            client.facts("cuda")
+        assert client.pid == 0
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("when", ["after a verdict", "in the middle"])

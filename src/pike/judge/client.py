@@ -132,6 +132,8 @@ class JudgeClient:
                 process.stdin.flush()
                 for line in process.stdout:
                     answer: dict[str, Any] = json.loads(line)
+                    if "ends" in answer:
+                        self._ended(process)
                     if "user_error" in answer:
                         raise UserError(answer["user_error"])
                     if "infra_error" in answer:
@@ -142,13 +144,19 @@ class JudgeClient:
                         on_stage(answer["stage"])
             except BrokenPipeError:
                 pass
-            code = process.wait()
-            process.stdout.close()
-            self._process = None
+            code = self._ended(process)
             why = "; the machine may have run out of memory" if code == -signal.SIGKILL else ""
             if -code in _CRASHES:
                 why = "; the original likely crashed it: call it on its inputs in a process of its own"
             raise InfraError(f"the judge process ended with code {code}{why}; its last words are on stderr")
+
+    def _ended(self, process: subprocess.Popen[str]) -> int:
+        """The exit code of a judge that ends by itself; the next request starts another."""
+        code = process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+        self._process = None
+        return code
 
     def _running(self) -> subprocess.Popen[str]:
         if self._process is None or self._process.poll() is not None:

@@ -97,8 +97,8 @@ class Judge:
     def evaluate_together(self, requests: Requests, on_stage: OnStage = lambda _: None) -> list[Evaluation]:
         """The verdicts on several candidates of one task on the same terms, timed in the same sessions.
 
-        A candidate that is not valid in this company is judged alone, and that verdict counts. One whose
-        time was over before anything was timed had no company, and is not waited for again.
+        A candidate that is not valid in this company is judged alone, and that verdict counts. One that
+        shares caches and whose time was over before anything was timed is not waited for again.
 
         Raises:
             UserError: the task or an option cannot be used, or a file of the task has changed.
@@ -108,8 +108,8 @@ class Judge:
             with self._tools(requests[0]) as tools:
                 verdicts = self._together(requests, tools, on_stage)
                 found[: len(verdicts)] = [
-                    self._signed(one, requests[0], tools) if one.valid or _was_too_slow(one) else None
-                    for one in verdicts
+                    self._signed(one, request, tools) if one.valid or _was_too_slow(request, one) else None
+                    for request, one in zip(requests, verdicts, strict=False)
                 ]
         return [one or self.evaluate(request, on_stage) for one, request in zip(found, requests, strict=True)]
 
@@ -137,10 +137,9 @@ class Judge:
         """What an evaluation needs, while the files of its task stay as they are."""
         options = request.options
         self._files.require_unchanged(request.task)
-        device = self._use(options.device)
+        device, lock = self._use(options.device)
         known = devices.facts(device, options.threads)
         level = choose(options.sandbox, device.type == "cuda")
-        lock = self._lock_of(devices.machine_name(device), self._warm.paused)
         yield JudgeTools(device, level, self._warm, lock, self._roofline_of(device, known.threads))
         self._files.require_unchanged(request.task)
 
@@ -159,14 +158,11 @@ class Judge:
 
     def _tried(self, request: EvaluationRequest, tools: JudgeTools, on_stage: OnStage, again: bool) -> Evaluation:
         began, evaluation, shape = time.monotonic(), CandidateEvaluation(request, tools, on_stage, again), None
-        try:
-            with _refusing(evaluation):
-                evaluation.parse()
-                prepared = self._prepared_for(request, tools)
-                shape = prepared.shape
-                evaluation.judge(prepared)
-        finally:
-            evaluation.close()
+        with _closing([evaluation]), _refusing(evaluation):
+            evaluation.parse()
+            prepared = self._prepared_for(request, tools)
+            shape = prepared.shape
+            evaluation.judge(prepared)
         if self._outgrew(shape, evaluation, tools) or evaluation.compiled_late:
             return self._tried(request, tools, on_stage, again or evaluation.compiled_late)
         (found,) = self._settled([evaluation], tools)
@@ -184,31 +180,29 @@ class Judge:
     def _together(self, requests: Requests, tools: JudgeTools, on_stage: OnStage) -> list[Evaluation]:
         """The verdicts in company, on as many as there is room for outputs to keep.
 
-        A call that fails while all are timed refuses all of them.
+        A call that fails while they are timed refuses all that are timed.
         """
         group, shape = [CandidateEvaluation(request, tools, on_stage) for request in requests], None
         admitted: list[CandidateEvaluation] = []
-        try:
+        with _closing(group), ExitStack() as waiting:
             with _refusing(*group):
                 prepared = self._prepared_for(requests[0], tools)
                 shape = prepared.shape
                 room = max(1, _MOST_KEPT_BYTES // (_KEPT_OUTPUTS * max(1, prepared.shape.outputs.nbytes)))
-                group = group[:room]
-                with ExitStack() as waiting:
-                    for one in group:
-                        with _refusing(one):
-                            one.parse()
-                            one.admit(prepared)
-                            waiting.enter_context(one.waiting())
-                            admitted.append(one)
+                del group[room:]
+                for one in group:
+                    with _refusing(one):
+                        one.parse()
+                        one.admit(prepared)
+                        waiting.enter_context(one.waiting())
+                        admitted.append(one)
+            waiting.close()
+            with _refusing(*admitted):
                 found = admitted[0].clocked(admitted, prepared) if admitted else []
                 for one, clocked in zip(admitted, found, strict=True):
                     with _refusing(one):
                         one.conclude(prepared, clocked)
                     one.close()  # it may hold memory that the next one needs
-        finally:
-            for one in group:
-                one.close()
         if any(self._outgrew(shape, one, tools) for one in group):
             return self._together(requests, tools, on_stage)
         return self._settled(group, tools)
@@ -241,8 +235,7 @@ class Judge:
         Raises:
             UserError: the task or an option cannot be used.
         """
-        device = self._use(options.device)
-        lock = self._lock_of(devices.machine_name(device), self._warm.paused)
+        device, lock = self._use(options.device)
         with lock.shared():
             try:
                 subject = InProcess(task, device, options.precision)
@@ -269,11 +262,15 @@ class Judge:
         self.release()
         self._warm.close()
 
-    def _use(self, name: str) -> torch.device:
-        self._device = devices.resolve(name)
-        if self._device.type == "cuda":
-            torch.cuda.set_device(self._device)  # where the original's own kernels are launched
-        return self._device
+    def _use(self, name: str) -> tuple[torch.device, DeviceLock]:
+        """A device and its lock. A GPU is the current one from now on: kernels that are launched by the driver,
+        an original's or the cipher's, run on that one, whatever memory they are given."""
+        device = self._device = devices.resolve(name)
+        lock = self._lock_of(devices.machine_name(device), self._warm.paused)
+        if device.type == "cuda" and torch.cuda.current_device() != device.index:
+            with lock.shared():  # a timer would feel a CUDA context being made
+                torch.cuda.set_device(device)
+        return device, lock
 
     def _drop_task(self) -> None:
         """Drop the prepared task; the warm process may well fit the next one."""
@@ -333,9 +330,23 @@ def _may_have_stumbled(request: EvaluationRequest, found: Evaluation) -> bool:
     return found.status in errors if request.caches else not found.valid
 
 
-def _was_too_slow(found: Evaluation) -> bool:
-    """Whether a candidate's time was over before it was timed."""
-    return found.status is Status.TIMEOUT and Stage.TIME.value not in dict(found.seconds)
+def _was_too_slow(request: EvaluationRequest, found: Evaluation) -> bool:
+    """Whether the time of a candidate that PIKE wrote was over before it was timed, which had no company."""
+    return bool(request.caches) and found.status is Status.TIMEOUT and Stage.TIME.value not in dict(found.seconds)
+
+
+@contextmanager
+def _closing(evaluations: Sequence[CandidateEvaluation]) -> Iterator[None]:
+    """A context at whose end evaluations are closed. A device that failed refuses that, and hides no error."""
+    try:
+        yield
+    except BaseException:
+        with suppress(RuntimeError):
+            for one in evaluations:
+                one.close()
+        raise
+    for one in evaluations:
+        one.close()
 
 
 def _prepared(request: EvaluationRequest, device: torch.device, lock: DeviceLock) -> PreparedTask:

@@ -84,7 +84,7 @@ def _serve(judge: "Judge", request: dict[str, Any], channel: TextIO) -> dict[str
     try:
         judge.release()  # not earlier: while an error is handled, its frames keep everything alive
     except RuntimeError:  # the device failed, and fails this process for good
-        _send(channel, answer)
+        _send(channel, {**answer, "ends": "soon"})
         os.execv(ENDING[0], ENDING)
     return answer
 

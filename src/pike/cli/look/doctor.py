@@ -23,10 +23,7 @@ SelfTest = Annotated[
 
 
 def doctor(
-    self_test: SelfTest = False,
-    device: opt.Device = None,
-    executor: opt.Executor = None,
-    as_json: opt.Json = False,
+    self_test: SelfTest = False, device: opt.Device = None, executor: opt.Executor = None, as_json: opt.Json = False
 ) -> None:
     """Say what works on this machine, or on each node of a Ray cluster, and what to do about the rest."""
     terminal = Terminal(as_json)

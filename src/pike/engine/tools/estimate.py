@@ -174,7 +174,7 @@ def _seconds(config: RunConfig, queries: int, asks_models: bool) -> float:
 def _assumptions(config: RunConfig, bill: _Bill, counts: Mapping[Role, float]) -> tuple[str, ...]:
     said = [
         f"{BUILD_SECONDS:.0f} s to build and check a candidate, {judge_count(config.engine)} at once; "
-        f"up to {config.evaluate.max_timing_seconds:.0f} s to time one, alone on the device",
+        f"up to {config.evaluate.max_timing_seconds:.0f} s to time one, alone on the device"
     ]
     if bill.calls:
         calls = ", ".join(f"{role.value} {count:.0f}" for role, count in counts.items())

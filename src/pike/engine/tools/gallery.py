@@ -194,9 +194,9 @@ async def measure(
         if one.technique in BESIDE:
             written = baselines.source(one, task, options.precision)
             rows.append((Contender(one.name, ContenderKind.BASELINE), written, ()))
-    shared = {ContenderKind.BASELINE: ContenderKind.BASELINE.value}  # compile ways find what the others compiled
+    baseline = ContenderKind.BASELINE  # compile ways find what the others compiled
     requests = [
-        EvaluationRequest(task, source, options, Effort.FINAL, caches=shared.get(contender.kind, ""))
+        EvaluationRequest(task, source, options, Effort.FINAL, caches=baseline.value * (contender.kind is baseline))
         for contender, source, _ in rows
     ]
     found = await executor.evaluate_together(requests, on_stage)
@@ -205,7 +205,7 @@ async def measure(
             found[index] = await executor.evaluate(requests[index], on_stage)
     command, date = f"pike gallery verify {entry.name}", datetime.now(UTC).isoformat(timespec="seconds")
     terms = replace(options, device=device.device)
-    place = Provenance(device, terms, Effort.FINAL, pike.__version__, commit(), command, date)
+    place = Provenance(device, terms, Effort.FINAL, pike.__version__, commit(), command, date, shared_caches=True)
     blank = Result(task.id, digest(task.source), terms.precision, rows[0][0], place, missing="not measured yet")
     return tuple(
         replace(

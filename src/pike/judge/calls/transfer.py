@@ -10,6 +10,7 @@ later is seen, and no copy is inside the clock that a candidate could save.
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -141,7 +142,9 @@ class EncryptedTransfer(Transfer):
         self._page_region = regions.allocate(PAGE_BYTES, torch.device("cpu"))
         self._page = ControlPage(self._page_region.tensor)
         self._own = torch.zeros(PAGE_BYTES, dtype=torch.uint8, device=device)
-        self._cipher = cipher(kernels, device, self._own.data_ptr())
+        self._current = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+        with self._current:
+            self._cipher = cipher(kernels, device, self._own.data_ptr())
         size = shape.outputs.nbytes
         self._routes: list[Any] = [
             self._cipher.route(views(self._snapshot[slot * size :], shape.outputs)) for slot in range(shape.slots)
@@ -157,6 +160,10 @@ class EncryptedTransfer(Transfer):
 
     def call(self, talk: Conversation, packed: torch.Tensor, command: Command) -> tuple[int, ChildMessage]:
         """The same, with the copies outside the clock."""
+        with self._current:  # an original may have made another GPU the current one
+            return self._called(talk, packed, command)
+
+    def _called(self, talk: Conversation, packed: torch.Tensor, command: Command) -> tuple[int, ChildMessage]:
         source, target = self._parts(packed)
         key = self._prepare(packed, target)
         talk.send(command, packed.numel() // self._shape.inputs.nbytes)

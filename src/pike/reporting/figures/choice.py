@@ -57,10 +57,7 @@ def list_all(folders: Sequence[Path], terms: DrawingTerms = EVERYTHING) -> tuple
 
 
 def draw_all(
-    folders: Sequence[Path],
-    out: Path,
-    formats: Sequence[str],
-    terms: DrawingTerms = EVERYTHING,
+    folders: Sequence[Path], out: Path, formats: Sequence[str], terms: DrawingTerms = EVERYTHING
 ) -> tuple[FigureEntry, ...]:
     """Write every figure that can be drawn, with its CSV; the entries name the files.
 
