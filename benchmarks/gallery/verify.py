@@ -1,8 +1,9 @@
-"""Winners of the gallery beside eager, every compile way and the best known composition of recipes, in one session.
+"""Winners of the gallery beside eager, a CUDA graph, every compile way and the best known composition, in one session.
 
 Run `python benchmarks/gallery/verify.py OUT.jsonl [NAME ...] [--device cuda:0]` where the GPU is lent for too short a
 time for `pike gallery verify --recipes`, which searches again. The composition is the fastest that was measured before
-at the same precision: an accumulated winner in `benchmarks/results`, or a recipe seed of the campaigns in this folder.
+at this precision or a stricter one: an accumulated winner in `benchmarks/results`, or a recipe seed of the campaigns in
+this folder.
 OUT gets the lines of `pike gallery verify --out`; what is in it is not measured again.
 """
 
@@ -20,7 +21,7 @@ from pike import store
 from pike.core.comparison.results import Result
 from pike.core.events import Admitted, RunStarted
 from pike.core.settings.config import EngineConfig
-from pike.core.verdict.evaluation import EvaluateOptions
+from pike.core.verdict.evaluation import EvaluateOptions, Precision
 from pike.engine import LocalExecutor
 from pike.engine.output import originals
 from pike.engine.tools.gallery import GalleryEntry, chosen, keep, measure
@@ -78,7 +79,9 @@ async def measured(entry: GalleryEntry, device: str, known: Known) -> tuple[Resu
         entry.require(facts)
         reference = originals.load(entry.task).reference
         problem = problem_of(reference, facts, options)
-        for one in sorted(known.get((entry.task.id, options.precision.value), []), key=lambda one: one.ms):
+        allowed = list(Precision)[: list(Precision).index(options.precision) + 1]  # each allows what those before it do
+        mine = [one for each in allowed for one in known.get((entry.task.id, each.value), [])]
+        for one in sorted(mine, key=lambda one: one.ms):
             made = compose(entry.task, problem, one.recipes) if not one.source else None
             if source := one.source or (made.source if made else ""):
                 return await measure(entry, executor, options, (source, one.recipes), on_stage)

@@ -25,6 +25,10 @@ SEE_OTHER_ARITHMETIC = """**Not side by side.** On some tasks ours and published
 """What stands wherever else both can be read together."""
 
 
+NOT_COMPARED = {"level3-pike/49", "level3-pike/50"}
+"""The tasks among them whose own times stand beside times of eager on the published ones, by suite and number."""
+
+
 @dataclass(frozen=True, slots=True)
 class PublishedGeomean:
     """One line of a published table.

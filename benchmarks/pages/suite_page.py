@@ -15,12 +15,12 @@ from pages.chart import all_counted
 from pages.cold import COLD, NO_SEARCHES, ColdSearches
 from pages.drawn import DrawnFigures, name_of
 from pages.markdown import GENERATED, plain_ms, safe, table
-from pages.published import SEE_OTHER_ARITHMETIC, PublishedFigures, PublishedTimes
+from pages.published import NOT_COMPARED, SEE_OTHER_ARITHMETIC, PublishedFigures, PublishedTimes
 from pike.core import figures
 from pike.core.comparison.contender import ContenderKind
 from pike.core.comparison.results import Result
 from pike.core.verdict.evaluation import FASTER_MARGIN, Evaluation
-from pike.reporting.results import Column, ResultsTable, certainly_slower, stem_of
+from pike.reporting.results import Column, ResultsTable, certainly_slower, place_of, stem_of
 from pike.reporting.standings import clamped_geomean
 
 PEER = "compile:max-autotune"
@@ -88,11 +88,13 @@ def recipes_of(found: ResultsTable) -> Column | None:
 
 
 def over_published(found: ResultsTable, column: Column, times: PublishedTimes | None) -> str:
-    """A column's own times against the published times of eager on the same kind of GPU, a dash
-    without those."""
+    """A column's own times against eager's on the published tasks and the same kind of GPU, where both compute the
+    same; a dash without those."""
     if times is None or not times.is_of(found.device):
         return figures.NOTHING
-    return figures.times(clamped_over(found, column.contender.name, lambda task: times.eager_ms(stem_of(task))))
+    same = tuple(task for task in found.tasks if task.partition("_")[0] not in NOT_COMPARED)
+    name = column.contender.name
+    return figures.times(clamped_over(replace(found, tasks=same), name, lambda task: times.eager_ms(stem_of(task))))
 
 
 def clamped_over(found: ResultsTable, contender: str, eager_ms: Callable[[str], float | None]) -> float:
@@ -152,7 +154,9 @@ def _ahead(found: ResultsTable, recipes: Column, times: PublishedTimes | None, w
         words += f"\n  recipes are behind on {_lost(leads)} of {len(leads)} tasks."
     are_known = times is not None and times.is_of(found.device)
     if are_known:
-        words += f"\n  Against the published times of eager, recipes reach {over_published(found, recipes, times)}."
+        words += (
+            f"\n  Against eager on the published tasks, recipes reach {over_published(found, recipes, times)}, clamped."
+        )
     placed = {
         (one.task, recipes.contender.name): replace(one, contender=recipes.contender)
         for one in winners
@@ -160,10 +164,11 @@ def _ahead(found: ResultsTable, recipes: Column, times: PublishedTimes | None, w
         and _is_faster(one, found.cells.get((one.task, recipes.contender.name)))
     }
     if placed:
-        both, plural = replace(found, cells=found.cells | placed), "s" * (len(placed) > 1)
-        words += f"\n  With {len(placed)} verified winner{plural} of [the gallery](../gallery/index.md) in their place:"
+        both = replace(found, cells=found.cells | placed)
+        names = ", ".join(task.partition("/")[2] for task, _ in sorted(placed, key=lambda key: place_of(key[0])))
+        words += f"\n  With verified winners of [the gallery](../gallery/index.md) for {names} in place of recipes:"
         words += f"\n  ahead {lead(both.leads(recipes))}"
-        words += f", {over_published(both, recipes, times)} against the published times." if are_known else "."
+        words += f", {over_published(both, recipes, times)} against eager on the published tasks." if are_known else "."
     return words
 
 

@@ -30,7 +30,7 @@ FOLDER = Path(pike.__file__).parent / "gallery"
 ORIGINAL = "original"
 GALLERY, RECIPES, COMPILE = "gallery", "recipes", baselines.COMPILE.name
 """Contenders of the results: the winner, and beside it the best composition of recipes and the compile ways."""
-BESIDE = (baselines.Technique.EAGER, baselines.Technique.COMPILE)
+BESIDE = (baselines.Technique.EAGER, baselines.Technique.CUDA_GRAPH, baselines.Technique.COMPILE)
 """The baselines that are measured in the winner's sessions."""
 
 
