@@ -138,14 +138,14 @@ The runs are `tests/engine/assets/true_campaign.tar.xz`, those on tasks that bot
 `pike figures FOLDER` draws the same from the unpacked folder."""
 
 
-_ABOUT_GALLERY = """Four tasks at `half` (MobileNetV2, a Mamba-2 scan, a Mamba-2 model of 8 layers, ViT-B/16), cold, 12 queries a run, each
-prompt answered by a coding agent that saw nothing else. Candidates were judged on H100s, up to 14
-judges side by side on each. Speedups are over eager in the same session, and company slows eager
-where it waits for the CPU. In two verdicts of `pike-b`, one on the ViT and one on the task of Level 5,
-kernels of others ran: its curve on the ViT ends twice too high, and its bar on Level 5 is another
-candidate's. [The experiment](../experiments/2026-11-27-h100-strategies-beside.md) compares times, without
-those. Minutes include the waiting for answers and for a device, so
-curves over minutes do not compare strategies.
+_ABOUT_GALLERY = """Four tasks at `half` (MobileNetV2, a Mamba-2 scan, a Mamba-2 model of 8 layers, ViT-B/16), cold,
+12 queries a run, each prompt answered by a coding agent that saw nothing else. Candidates were judged
+on H100s, up to 14 judges side by side on each. Speedups are over eager in the same session, and
+company slows eager where it waits for the CPU. In two verdicts of `pike-b`, one on the ViT and one on
+the task of Level 5, kernels of others ran: its curve on the ViT ends twice too high, and its bar on
+Level 5 is another candidate's. [The experiment](../experiments/2026-11-27-h100-strategies-beside.md)
+compares times, without those. Minutes include the waiting for answers and for a device, so curves over
+minutes do not compare strategies.
 
 The runs are `half`, `beside` and `again` in `benchmarks/gallery`; `pike figures FOLDER ...` draws the
 same and more."""
