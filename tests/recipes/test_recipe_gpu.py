@@ -287,6 +287,21 @@ def test_full_float32_holds_while_the_candidate_is_built_and_runs_and_no_longer(
     assert torch.backends.cudnn.allow_tf32 is before
 
 
+def test_tf32_is_switched_in_every_call_only_where_no_recording_keeps_it():
+    case, terms = case_of("return self.a(x)"), EvaluateOptions(precision=Precision.TF32)
+    recorded, called = (
+        case.compose(lower, "tf32", facts=CUDA, options=terms).source for lower in ("compiled_graph", "inductor")
+    )
+    assert "with tf32_products():\n            fast = compiled_graph(" in recorded
+    switched = "with {}():\n            return fast("
+    assert switched.format("tf32_products") not in recorded
+    assert switched.format("tf32_products") in called
+    float32 = EvaluateOptions(precision=Precision.SAME)
+    network = case_of("return self.conv(x.reshape(2, 8, 2, 4))")
+    restored = network.compose("cuda_graph", "full_float32", facts=CUDA, options=float32).source
+    assert switched.format("full_float32") in restored, "a call that was not recorded would use fewer bits"
+
+
 WATCHED = """
 
 

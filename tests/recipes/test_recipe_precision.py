@@ -8,11 +8,15 @@ import copy
 import pytest
 import torch
 from recipe_harness import CUDA, HALF, Case, source_task
+from torch import nn
 
 from pike.recipes.framework.context import RecipeContext
+from pike.recipes.framework.recipe import look
 from pike.recipes.precision import narrowing
 from pike.recipes.precision.casts import ALL_BUT_PRODUCTS, FRAGILE
 from pike.recipes.precision.sixteen_bits import HALF_RECIPE, bf16, half
+from pike.recipes.registry import BY_NAME
+from pike.recipes.search.explored import explore
 
 NET = """
 import torch
@@ -176,6 +180,19 @@ def test_large_models_are_not_measured(monkeypatch):
     monkeypatch.setattr(narrowing, "MOST_OPERATIONS", 10)
     plan = narrowing.plan(problem_of(awkward("return self.a(x)")), torch.float16)
     assert plan.keep == (FRAGILE,) and not plan.measured
+
+
+@pytest.mark.parametrize(("width", "pays"), [(64, False), (4096, True)])
+def test_16_bits_promise_nothing_where_casts_cost_more_than_they_save(width, pays):
+    """On a GPU; a CPU launches nothing."""
+    model = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width)).eval()
+    problem = RecipeContext(model, (torch.randn(8, width),), {}, CUDA, HALF)
+    for name in ("half", "bf16", "autocast_half", "autocast_bf16", "tf32"):
+        found = look(BY_NAME[name], problem)
+        assert not found.declined
+        assert (found.gain > 0) is pays, name
+    first = explore(problem).space.ranked[0]
+    assert bool({"half", "bf16", "autocast_half", "autocast_bf16", "tf32"} & {*first}) is pays
 
 
 def test_precision_same_declines_before_anything_is_measured():

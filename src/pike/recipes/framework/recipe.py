@@ -50,6 +50,9 @@ class Recipe:
         own_modules: whether the transform needs the modules of the original, so that nothing may
             have captured or changed it before.
         while_running: for a setting, whether it also holds while the model runs.
+        recordable: for such a setting, whether what was recorded under it keeps it; switching takes
+            microseconds in every call.
+        records: whether calls replay what was recorded while the candidate was prepared.
         needs: names of which one must be in the composition too; empty for none.
         excludes: names that cannot be in the same composition.
         restores: whether it brings back arithmetic of the original. Such a recipe is added to a
@@ -76,6 +79,8 @@ class Recipe:
     edits_weights: bool = False
     own_modules: bool = False
     while_running: bool = False
+    recordable: bool = False
+    records: bool = False
     needs: frozenset[str] = frozenset()
     excludes: frozenset[str] = frozenset()
     restores: bool = False

@@ -159,7 +159,8 @@ def _prepare(recipes: tuple[Recipe, ...], adapted: Adapted) -> str:
 
 
 def _run(recipes: tuple[Recipe, ...]) -> str:
-    settings = [recipe for recipe in recipes if recipe.while_running]
+    recorded = any(recipe.records for recipe in recipes)
+    settings = [recipe for recipe in recipes if recipe.while_running and not (recorded and recipe.recordable)]
     if not settings:
         return ""
     return f"""

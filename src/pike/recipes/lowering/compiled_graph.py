@@ -48,6 +48,7 @@ RECIPE = Recipe(
     RecipeStage.LOWER,
     compiled_graph,
     declines,
+    records=True,
     prior_cuda=0.9,
     suits=copies_are_small,
     blamed_for=("inductor", "dynamo", "capture", "capturing", "CUDA graph", "cudaError"),

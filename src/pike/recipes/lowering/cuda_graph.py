@@ -135,6 +135,7 @@ RECIPE = Recipe(
     RecipeStage.LOWER,
     cuda_graph,
     cannot_record,
+    records=True,
     prior_cuda=0.4,
     suits=copies_are_small,
     blamed_for=("capture", "capturing", "CUDA graph", "cudaError", "side stream"),

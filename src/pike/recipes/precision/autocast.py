@@ -16,7 +16,7 @@ from pike.recipes.capture.exclusive import exclusively
 from pike.recipes.framework.context import RecipeContext, in_words
 from pike.recipes.framework.prepared import own_copy
 from pike.recipes.framework.recipe import Recipe, RecipeStage
-from pike.recipes.precision.sixteen_bits import not_allowed
+from pike.recipes.precision.sixteen_bits import not_allowed, unless_small
 
 
 class Autocast(torch.nn.Module):
@@ -75,6 +75,7 @@ AUTOCAST_HALF_RECIPE = Recipe(
     autocast_half,
     lambda problem: not_allowed(problem, torch.float16),
     prior_cuda=0.35,
+    suits=unless_small(0.35),
     blamed_for=("Half", "float16", "autocast"),
 )
 
@@ -86,5 +87,6 @@ AUTOCAST_BF16_RECIPE = Recipe(
     declines_bf16,
     prior_cpu=0.3,
     prior_cuda=0.2,
+    suits=unless_small(0.2),
     blamed_for=("BFloat16", "bfloat16", "autocast"),
 )

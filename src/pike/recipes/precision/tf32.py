@@ -1,7 +1,7 @@
 """TensorFloat-32 matrix products and convolutions: tensor cores with 10 bits of mantissa.
 
 Knows torch's switches and that they are process-wide, so they are on only while the model is built
-and runs.
+and runs. A recorded call has its kernels already, so there they are on only while it is recorded.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from pike.core.verdict.evaluation import Precision
 from pike.recipes.framework.context import RecipeContext
 from pike.recipes.framework.recipe import Recipe, RecipeStage
-from pike.recipes.precision.sixteen_bits import NAMES_OF_16_BITS
+from pike.recipes.precision.sixteen_bits import NAMES_OF_16_BITS, unless_small
 from pike.recipes.precision.tensor_cores import no_tf32
 
 
@@ -45,7 +45,9 @@ RECIPE = Recipe(
     tf32_products,
     declines,
     while_running=True,
+    recordable=True,
     excludes=NAMES_OF_16_BITS,
     prior_cuda=0.35,
+    suits=unless_small(0.35),
     blamed_for=("tf32",),
 )
