@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -261,6 +261,7 @@ class Member:
     """Stands for one of a group: `wrong` is refused before, all others hang while they are timed."""
 
     misfit = None
+    closed: ClassVar[list[str]] = []
 
     def __init__(self, request: EvaluationRequest, *_: object) -> None:
         self.source, self.status = request.source, Status.VALID
@@ -270,6 +271,7 @@ class Member:
             raise Refused(Status.WRONG_OUTPUT, "output 0")
 
     def clocked(self, *_: object) -> None:
+        assert self.closed == ["wrong"], "it would run on beside those that are timed"
         raise Refused(Status.TIMEOUT, "a call that is timed")
 
     def refused(self, status: Status, _: str) -> None:
@@ -280,7 +282,8 @@ class Member:
 
     def parse(self) -> None: ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self.closed.append(self.source)
 
     waiting = nullcontext
 

@@ -11,13 +11,4 @@ from pike.agents.prompts.templates import version as prompts_version
 from pike.agents.reading.extract import extract
 from pike.agents.reading.originals import original_file
 
-__all__ = [
-    "LlmAgent",
-    "estimate",
-    "extract",
-    "fence",
-    "original_file",
-    "prompts_version",
-    "query_for",
-    "sample",
-]
+__all__ = ["LlmAgent", "estimate", "extract", "fence", "original_file", "prompts_version", "query_for", "sample"]

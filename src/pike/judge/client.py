@@ -103,9 +103,10 @@ class JudgeClient:
 
     def kill(self) -> None:
         """End the judge at once, from any thread; its children die with it."""
-        if self._process is not None:
+        process = self._process  # another thread may find it ended meanwhile
+        if process is not None:
             with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
+                process.kill()
 
     def close(self) -> None:
         """Let the judge clean up and end, also in the middle of a request; may be called again."""

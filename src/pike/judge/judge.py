@@ -196,6 +196,8 @@ class Judge:
                         one.admit(prepared)
                         waiting.enter_context(one.waiting())
                         admitted.append(one)
+                    if one not in admitted:
+                        one.close()  # what was refused may still run, beside all that are timed
             waiting.close()
             with _refusing(*admitted):
                 found = admitted[0].clocked(admitted, prepared) if admitted else []
@@ -337,7 +339,8 @@ def _was_too_slow(request: EvaluationRequest, found: Evaluation) -> bool:
 
 @contextmanager
 def _closing(evaluations: Sequence[CandidateEvaluation]) -> Iterator[None]:
-    """A context at whose end evaluations are closed. A device that failed refuses that, and hides no error."""
+    """A context at whose end evaluations are closed. Where a device that failed refuses that, it hides no other error
+    that is raised."""
     try:
         yield
     except BaseException:

@@ -92,7 +92,7 @@ def gallery(name: str, model: nn.Module | None = None) -> nn.Module:
 def verify_gallery(
     entry: GalleryEntry, *, device: str | None = None, recipes: bool = False, on_stage: OnStage = lambda _: None
 ) -> Verified:
-    """Measure a winner here, thoroughly and on fresh data, beside eager and the compile ways.
+    """Measure a winner here, thoroughly and on fresh data, beside eager, a CUDA graph and the compile ways.
 
     Args:
         entry: of the gallery.

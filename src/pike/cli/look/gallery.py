@@ -49,7 +49,7 @@ def verify(
     as_json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Measure winners here on fresh data, in the same sessions as eager PyTorch and torch.compile.
+    """Measure winners here on fresh data, beside eager PyTorch, a CUDA graph and torch.compile.
 
     Exit code 1 if one is wrong here, 2 if this machine has no device that it was made for.
     """

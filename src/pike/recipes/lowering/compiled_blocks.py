@@ -71,6 +71,7 @@ RECIPE = Recipe(
     declines,
     edits_weights=True,
     own_modules=True,
+    records=True,
     prior_cpu=0.3,
     prior_cuda=0.85,
     suits=copies_are_small,

@@ -14,7 +14,7 @@ import torch
 from pike.core.verdict.evaluation import Precision
 from pike.recipes.framework.context import RecipeContext
 from pike.recipes.framework.recipe import Recipe, RecipeStage
-from pike.recipes.precision.sixteen_bits import NAMES_OF_16_BITS, unless_small
+from pike.recipes.precision.sixteen_bits import NAMES_OF_16_BITS
 from pike.recipes.precision.tensor_cores import no_tf32
 
 
@@ -48,6 +48,5 @@ RECIPE = Recipe(
     recordable=True,
     excludes=NAMES_OF_16_BITS,
     prior_cuda=0.35,
-    suits=unless_small(0.35),
     blamed_for=("tf32",),
 )

@@ -113,12 +113,7 @@ STARK: tuple[Point, ...] = (
     point(
         "stark:ma-only",
         "stark's agents without the tree: independent attempts, the best of them",
-        replace(
-            _STARK,
-            pacing=Steady(in_flight=20),
-            selection=OriginalOnly(),
-            repair=Immediate(3, fixer=Debug()),
-        ),
+        replace(_STARK, pacing=Steady(in_flight=20), selection=OriginalOnly(), repair=Immediate(3, fixer=Debug())),
     ),
 )
 """STARK (arXiv 2510.16996), without published code. Its 30 attempts are the query budget.

@@ -92,12 +92,7 @@ def _library(flat: Flat) -> dict[str, Any]:
         return {"kind": "islands", **dials}
     if flat["library"] == "tree":
         return {"kind": "tree"}
-    return {
-        "kind": "pool",
-        "memory": flat["memory"],
-        "size": flat["archive_size"],
-        "duplicates": flat["duplicates"],
-    }
+    return {"kind": "pool", "memory": flat["memory"], "size": flat["archive_size"], "duplicates": flat["duplicates"]}
 
 
 _SHOWN_BY_ISLANDS = ("top", "inspirations")
