@@ -147,16 +147,7 @@ def _summary(found: Sequence[ResultsTable], context: Context) -> Iterator[str]:
 
 def _ahead(found: ResultsTable, recipes: Column, times: PublishedTimes | None, winners: Sequence[Result]) -> str:
     """How far recipes are ahead at one precision, and how far with winners of the gallery in their place."""
-    words, leads = f"- `{found.precision.value}`:", found.leads(recipes)
-    if leads:
-        mean = statistics.geometric_mean(leads)
-        words += f" the fastest baseline of each task takes {mean:.2f} times as long as the recipes;"
-        words += f"\n  recipes are behind on {_lost(leads)} of {len(leads)} tasks."
-    are_known = times is not None and times.is_of(found.device)
-    if are_known:
-        words += (
-            f"\n  Against eager on the published tasks, recipes reach {over_published(found, recipes, times)}, clamped."
-        )
+    words = f"- `{found.precision.value}`: {_how_far(found, recipes, times, 'recipes')}"
     placed = {
         (one.task, recipes.contender.name): replace(one, contender=recipes.contender)
         for one in winners
@@ -164,12 +155,22 @@ def _ahead(found: ResultsTable, recipes: Column, times: PublishedTimes | None, w
         and _is_faster(one, found.cells.get((one.task, recipes.contender.name)))
     }
     if placed:
-        both = replace(found, cells=found.cells | placed)
         names = ", ".join(task.partition("/")[2] for task, _ in sorted(placed, key=lambda key: place_of(key[0])))
-        words += f"\n  With verified winners of [the gallery](../gallery/index.md) for {names} in place of recipes:"
-        words += f"\n  ahead {lead(both.leads(recipes))}"
-        words += f", {over_published(both, recipes, times)} against eager on the published tasks." if are_known else "."
+        words += f"\n  With verified winners of [the gallery](../gallery/index.md) on {names} instead,"
+        words += f"\n  {_how_far(replace(found, cells=found.cells | placed), recipes, times, 'these')}"
     return words
+
+
+def _how_far(found: ResultsTable, recipes: Column, times: PublishedTimes | None, who: str) -> str:
+    lines, leads = [], found.leads(recipes)
+    if leads:
+        mean = statistics.geometric_mean(leads)
+        lines.append(f"the fastest baseline of each task takes {mean:.2f} times as long as {who};")
+        lines.append(f"{who} are behind on {_lost(leads)} of {len(leads)} tasks.")
+    if times is not None and times.is_of(found.device):
+        reached = over_published(found, recipes, times)
+        lines.append(f"Against eager on the published tasks, {who} reach {reached}, clamped.")
+    return "\n  ".join(lines)
 
 
 def _is_faster(one: Result, other: Result | None) -> bool:

@@ -293,6 +293,7 @@ def test_a_call_that_fails_while_a_group_is_timed_refuses_no_one_who_was_refused
 ) -> None:
     judge, prepared = Judge(), SimpleNamespace(shape=SimpleNamespace(outputs=SimpleNamespace(nbytes=4)))
     monkeypatch.setattr("pike.judge.judge.CandidateEvaluation", Member)
+    monkeypatch.setattr(Member, "closed", [])
     monkeypatch.setattr(judge, "_prepared_for", lambda *_: prepared)
     requests = [EvaluationRequest(task, source, OPTIONS) for source in ("one", "wrong", "other")]
     try:

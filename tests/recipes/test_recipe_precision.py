@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -195,6 +196,14 @@ def test_16_bits_promise_nothing_where_casts_cost_more_than_they_save(width, pay
     space = explore(problem).space
     assert bool({*names} & {*space.ranked[0]}) is pays
     assert sorted(names, key=lambda name: -space.gain[name]) == list(names), "what promised most still comes first"
+
+
+@pytest.mark.parametrize("why", ["a slower GPU", "recurrent layers"])
+def test_16_bits_keep_their_promise_where_it_is_not_known_what_they_save(why):
+    facts = replace(CUDA, capability="8.0") if why == "a slower GPU" else CUDA
+    model = nn.Linear(8, 8) if why == "a slower GPU" else nn.GRU(8, 8, batch_first=True)
+    found = look(BY_NAME["half"], RecipeContext(model.eval(), (torch.randn(2, 4, 8),), {}, facts, HALF))
+    assert (found.declined, found.gain) == ("", HALF_RECIPE.prior_cuda)
 
 
 def test_precision_same_declines_before_anything_is_measured():

@@ -175,7 +175,7 @@ async def measure(
     recipes: tuple[str, tuple[str, ...]] | None = None,
     on_stage: OnStage | None = None,
 ) -> tuple[Result, ...]:
-    """Judge a winner as the finalist of a run, in the same sessions as the baselines.
+    """Judge a winner as the finalist of a run, in the same sessions as the baselines, which share compilers' caches.
 
     Args:
         entry: whose winner is judged, on the terms of its search but for the device.
@@ -194,9 +194,9 @@ async def measure(
         if one.technique in BESIDE:
             written = baselines.source(one, task, options.precision)
             rows.append((Contender(one.name, ContenderKind.BASELINE), written, ()))
-    baseline = ContenderKind.BASELINE  # compile ways find what the others compiled
+    shared = {ContenderKind.BASELINE: ContenderKind.BASELINE.value}  # compile ways find what the others compiled
     requests = [
-        EvaluationRequest(task, source, options, Effort.FINAL, caches=baseline.value * (contender.kind is baseline))
+        EvaluationRequest(task, source, options, Effort.FINAL, caches=shared.get(contender.kind, ""))
         for contender, source, _ in rows
     ]
     found = await executor.evaluate_together(requests, on_stage)

@@ -52,7 +52,8 @@ def not_allowed(problem: RecipeContext, dtype: torch.dtype) -> str:
 
 
 def saved_seconds(problem: RecipeContext) -> float:
-    """About the most that 16 bits can save on a GPU: all products, half of the weights and of the largest value.
+    """About the most seconds that 16 bits can save in a call on a GPU: all products, half of the weights' bytes and of
+    the largest value's.
 
     Infinite where that is not known: without a graph, and with recurrent layers, each of which is one operator.
     """
@@ -67,9 +68,15 @@ def saved_seconds(problem: RecipeContext) -> float:
 def unless_small(prior: float) -> Callable[[RecipeContext], float]:
     """Takes a promise back on a GPU where casts cost more than 16 bits save; what promised most still comes first.
 
-    Only on GPUs that read and compute about as fast as the one on which that was seen.
-    On six such tasks the fastest composition without them took 0.56 to 1.19 times as long as the fastest with them
-    (`level3-pike` 49, 33, 4, 2, 48 and 1 on an H100, in sessions of their own).
+    Only on GPUs that read and compute about as fast as the H100 on which that was seen. On six such tasks
+    (`level3-pike` 49, 33, 4, 2, 48 and 1) the accumulated winner at `same` took 0.56 to 1.19 times as long as that at
+    `half`, each in a session of its own (docs/results/level3-pike-h100.md).
+
+    Args:
+        prior: the recipe's expected log speedup on a GPU, which is taken back.
+
+    Returns:
+        What a recipe's `suits` adds to it for a problem.
     """
 
     def suits(problem: RecipeContext) -> float:
