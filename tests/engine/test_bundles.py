@@ -17,6 +17,7 @@ from engine_material import TASK, RuledJudge, config, events, wiring
 from engine_material import answer as fenced
 
 from pike import engine
+from pike.api.bare import bundles
 from pike.cli import main
 from pike.core.device import DeviceFacts
 from pike.core.errors import StoreError, UserError
@@ -29,7 +30,7 @@ from pike.engine.executors.pool import WorkerPool
 from pike.engine.external import batch, external_run
 from pike.engine.external.bundle import read_bundle, read_verdicts
 from pike.engine.external.elsewhere import tell_verdicts
-from pike.engine.external.judging import JudgedBundle, judge_bundle
+from pike.engine.external.judging import JudgedBundles, judge_bundles
 from pike.tasks.files import task_files
 
 IN_FLIGHT = 3
@@ -56,8 +57,8 @@ def write(answers: Path, times: dict[int, str] = TIMES) -> Path:
     return answers
 
 
-async def judged(bundle: Path, out: Path, executor: Any = None, **more: Any) -> JudgedBundle:
-    return await judge_bundle(bundle, out, EngineConfig(), executor=executor or engine.InstantExecutor(), **more)
+async def judged(bundle: Path, out: Path, executor: Any = None, **more: Any) -> JudgedBundles:
+    return await judge_bundles([(bundle, out)], EngineConfig(), executor=executor or engine.InstantExecutor(), **more)
 
 
 class ListingWorker:
@@ -127,6 +128,22 @@ async def test_a_file_without_a_verdict_is_said_to_hold_none(
     out.write_text(out.read_text().splitlines(keepends=True)[0])
     assert await asyncio.to_thread(main.run, ["tell", str(run), str(out)]) == 0
     assert "holds no verdict yet" in " ".join(capsys.readouterr().out.split())
+
+
+async def test_several_bundles_are_judged_by_one_pool_and_keep_their_verdicts_apart(tmp_path: Path) -> None:
+    runs, files, tasks = [tmp_path / name for name in ("one", "two")], [], list[str]()
+    for run, task in zip(runs, (TASK, replace(TASK, id="other")), strict=True):
+        await begin(run, task=task)
+        files.append((tmp_path / f"{run.name}.bundle", tmp_path / f"{run.name}.jsonl"))
+        await batch.bundle_runs(run, write(tmp_path / "answers"), files[-1][0], here())
+    await judged(*files[0])
+    pool = WorkerPool([lambda: ListingWorker(tasks)], 1)
+    found = await judge_bundles(files, EngineConfig(), executor=pool)
+    assert (found.judged, found.total, tasks) == (6, 6, ["other"] * 3)
+    for run, (_, verdicts) in zip(runs, files, strict=True):
+        assert len((await tell_verdicts({"": run}, verdicts, here()))[""]) == 3
+    with pytest.raises(UserError, match="give --out an existing folder"):
+        bundles.judge([path for path, _ in files], tmp_path / "both.jsonl")
 
 
 async def test_a_time_limit_keeps_what_is_judged_and_the_next_call_goes_on(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pike.api import external
-from pike.api.bare import bundles
+from pike.api.bare import bundles as bare
 from pike.cli import options as opt
 from pike.cli.terminal import Terminal
 from pike.core import figures
@@ -27,9 +27,15 @@ Packed = Annotated[
     Path | None, typer.Option("--out", metavar="FILE", help="The bundle.", show_default="RUN.bundle here")
 ]
 Author = Annotated[str | None, typer.Option(metavar="NAME", help="Who wrote the answers.", show_default="by-hand")]
-Bundle = Annotated[Path, typer.Argument(metavar="BUNDLE", help="What pike bundle wrote.")]
+Bundles = Annotated[list[Path], typer.Argument(metavar="BUNDLE...", help="What pike bundle wrote.")]
 Verdicts = Annotated[
-    Path | None, typer.Option("--out", metavar="FILE", help="The verdicts.", show_default="BUNDLE.verdicts.jsonl")
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="FILE",
+        help="The verdicts; a folder for those of several bundles.",
+        show_default="BUNDLE.verdicts.jsonl",
+    ),
 ]
 Judges = Annotated[
     int, typer.Option(min=0, metavar="N", help="How many judge at once.", show_default="what the machine bears")
@@ -53,22 +59,22 @@ def bundle(
     for name, count in packed.candidates.items():
         terminal.show(f"{name or run}: {figures.plural(count, 'candidate')}")
     terminal.note(f"Take it to the other machine:  pike judge {path}", style="bold")
-    terminal.note(f"Then here:  pike tell {run} {bundles.verdicts_path(path, None).name}", style="bold")
+    terminal.note(f"Then here:  pike tell {run} {bare.verdicts_path(path, None).name}", style="bold")
     terminal.result({"bundle": str(path), "digest": packed.digest, "candidates": packed.candidates})
 
 
 def judge(
-    bundle: Bundle,
+    bundles: Bundles,
     out: Verdicts = None,
     devices: opt.Devices = None,
     judges: Judges = 0,
     max_minutes: MaxMinutes = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Judge a bundle: needs torch and numpy only, and neither the run nor a network."""
+    """Judge bundles side by side: needs torch and numpy only, and neither the run nor a network."""
     terminal = Terminal(as_json)
-    found = bundles.judge(
-        bundle, out, devices=devices or "", judges=judges, max_minutes=max_minutes, on_line=terminal.show
+    found = bare.judge(
+        bundles, out, devices=devices or "", judges=judges, max_minutes=max_minutes, on_line=terminal.show
     )
-    terminal.show(bundles.summary(found, bundles.verdicts_path(bundle, out)))
+    terminal.show(bare.summary(found))
     terminal.result(encode(found))

@@ -1,11 +1,11 @@
-"""Judges a bundle: as many candidates side by side as this machine bears, each verdict written at once.
+"""Judges bundles: as many candidates side by side as this machine bears, each verdict written at once.
 
 Needs torch and numpy only. Does not know the runs that the candidates come from.
 """
 
 import asyncio
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,12 +25,12 @@ OnVerdict = Callable[[Verdict, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedBundle:
+class JudgedBundles:
     """How far judging came, counted in what is judged together.
 
     Attributes:
         judged: those with a verdict, earlier ones included.
-        total: all of the bundle.
+        total: all of the bundles.
         unusable: why tasks could not be used here, a sentence each.
     """
 
@@ -39,40 +39,45 @@ class JudgedBundle:
     unusable: tuple[str, ...]
 
 
-async def judge_bundle(
-    path: Path,
-    out: Path,
+async def judge_bundles(
+    bundles: Sequence[tuple[Path, Path]],
     engine: EngineConfig,
     *,
     seconds: float | None = None,
     on_verdict: OnVerdict = lambda *_: None,
     executor: Executor | None = None,
-) -> JudgedBundle:
-    """Judge what has no verdict in `out` yet, and add its verdicts there.
+) -> JudgedBundles:
+    """Judge what has no verdict yet: each bundle's verdicts are added to the file named after it.
 
     What a judge failed on (`infra-error`) is tried again by the next call.
 
     Raises:
-        UserError: the bundle or `out` cannot be used, or there is no such device.
+        UserError: a bundle or a file of verdicts cannot be used, or there is no such device.
         InfraError: no judge could be started.
         StoreError: the disk refuses.
     """
-    bundle = read_bundle(path)
+    read = [(read_bundle(path), out) for path, out in bundles]
     async with aclosing(executor or executor_of(engine)) as owner:
         with ExitStack() as stack:
-            facts = await owner.facts(bundle.waiting[0].requests[0].options.device)
-            file = VerdictsFile(out, VerdictsHead(bundle.digest, facts))
-            stack.callback(file.close)
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pike-bundle-")))
-            tasks = {digest: unpack(parcel, folder) for digest, parcel in bundle.parcels.items()}
-            known = {one.number for one in file.known if Status.INFRA_ERROR not in [e.status for e in one.evaluations]}
-            left = [(number, one) for number, one in enumerate(bundle.waiting) if number not in known]
+            tasks: dict[str, Task] = {}
+            left: list[_Left] = []
+            done = 0
+            for bundle, out in read:
+                facts = await owner.facts(bundle.waiting[0].requests[0].options.device)
+                file = VerdictsFile(out, VerdictsHead(bundle.digest, facts))
+                stack.callback(file.close)
+                tasks |= {digest: unpack(parcel, folder) for digest, parcel in bundle.parcels.items()}
+                known = {
+                    one.number for one in file.known if Status.INFRA_ERROR not in [e.status for e in one.evaluations]
+                }
+                left += [(file, number, one) for number, one in enumerate(bundle.waiting) if number not in known]
+                done += len(known)
+            total = done + len(left)
             left = _spread(left, owner.size if isinstance(owner, WorkerPool) else 1)
-            done, total = len(known), len(bundle.waiting)
-
             unusable: dict[str, None] = {}
 
-            async def judge(number: int, waiting: Waiting) -> None:
+            async def judge(file: VerdictsFile, number: int, waiting: Waiting) -> None:
                 nonlocal done
                 try:
                     verdict = await _judged(owner, number, waiting, tasks[waiting.parcel])
@@ -84,16 +89,19 @@ async def judge_bundle(
                 on_verdict(verdict, done, total)
 
             await _within(seconds, [asyncio.create_task(judge(*one)) for one in left])
-            return JudgedBundle(done, total, tuple(unusable))
+            return JudgedBundles(done, total, tuple(unusable))
 
 
-def _spread(left: list[tuple[int, Waiting]], judges: int) -> list[tuple[int, Waiting]]:
+_Left = tuple[VerdictsFile, int, Waiting]
+
+
+def _spread(left: list[_Left], judges: int) -> list[_Left]:
     """One candidate of as many tasks as there are judges first: each judge begins with a task of its own."""
-    firsts: dict[str, int] = {}
-    for number, one in left:
-        firsts.setdefault(one.parcel, number)
-    ahead = {*list(firsts.values())[:judges]}
-    return sorted(left, key=lambda pair: pair[0] not in ahead)
+    firsts: dict[str, Waiting] = {}
+    for _, _, one in left:
+        firsts.setdefault(one.parcel, one)
+    ahead = {id(one) for one in [*firsts.values()][:judges]}
+    return sorted(left, key=lambda triple: id(triple[2]) not in ahead)
 
 
 async def _within(seconds: float | None, work: list[asyncio.Task[None]]) -> None:
