@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Judges several bundles beside each other on a machine that is lent for a short time.
 # bash benchmarks/gallery/judge.sh MINUTES RESULT JUDGES BUNDLE ...
-# RESULT is one archive with all verdicts and the log, renewed every half minute, so that nothing is lost with the
+# RESULT is one archive with all verdicts and the log, renewed every 10 s, so that nothing is lost with the
 # machine. It needs no installation. The same command goes on from the archive's verdicts where they lie beside the
 # bundles.
 set -uo pipefail
@@ -9,13 +9,16 @@ minutes=$1 result=$2 judges=$3
 shift 3
 export PYTHONPATH="$(cd "$(dirname "$0")/../.." && pwd)/src" PYTHONUNBUFFERED=1
 work=$(mktemp -d)
-keep() { tar cJf "$result.new" -C "$work" . && mv "$result.new" "$result"; }
+keep() {
+    tar cJf "$result.new" -C "$work" .
+    [ $? -le 1 ] && mv "$result.new" "$result" # 1: a file grew meanwhile
+}
 for one in "$@"; do cp "$one.verdicts.jsonl" "$work" 2>/dev/null; done
 python3 -m pike judge "$@" --out "$work" --devices all --judges "$judges" --max-minutes "$minutes" >"$work/log" 2>&1 &
 deadline=$((SECONDS + minutes * 60 + 60))
 while [ -n "$(jobs -r)" ] && [ $SECONDS -lt $deadline ]; do
     sleep 1
-    [ $((SECONDS % 30)) -eq 0 ] && keep
+    [ $((SECONDS % 10)) -eq 0 ] && keep
 done
 kill $(jobs -rp) 2>/dev/null
 wait
