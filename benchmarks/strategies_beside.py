@@ -19,7 +19,7 @@ from pathlib import Path
 from pages.markdown import table
 
 from pike import store
-from pike.core.events import Judged, Proposed
+from pike.core.events import Asked, Judged, Proposed, QueryAnswered
 from pike.core.verdict.evaluation import SHARED_DEVICE, Effort
 from pike.engine.state.resume import state_of
 
@@ -56,13 +56,16 @@ def main() -> None:
 
 
 def read(run: Path) -> tuple[Times, bool]:
-    """The times of a run's valid candidates in its search, and whether it spent its budget and none of them waits."""
+    """The times of a run's valid candidates in its search, and whether it spent its budget and nothing of it waits."""
     entries = list(store.read(run))
     events = [entry.event for entry in entries]
     judged = [one for one in events if isinstance(one, Judged) and one.effort is Effort.SEARCH]
-    proposed = sum(isinstance(one, Proposed) for one in events)
-    state = state_of(entries, run)
-    whole = len(judged) == proposed and state.accounts.spend.queries >= (state.config.budget.queries or 0)
+    proposed, asked, answered = (
+        sum(isinstance(one, kind) for one in events) for kind in (Proposed, Asked, QueryAnswered)
+    )
+    state = state_of(entries, run)  # which counts what was asked as spent
+    spent = state.accounts.spend.queries >= (state.config.budget.queries or 0)
+    whole = spent and asked == answered and len(judged) == proposed
     found = [one.evaluation for one in judged if SHARED_DEVICE not in one.evaluation.labels]
     return [one.candidate_ms for one in found if one.valid], whole
 
