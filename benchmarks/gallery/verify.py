@@ -2,8 +2,8 @@
 
 Run `python benchmarks/gallery/verify.py OUT.jsonl [NAME ...] [--device cuda:0]` where the GPU is lent for too short a
 time for `pike gallery verify --recipes`, which searches again. The composition is the fastest that was measured before
-at this precision or a stricter one: an accumulated winner in `benchmarks/results`, or a recipe seed of the campaigns in
-this folder.
+at this precision or a stricter one: a winner in `benchmarks/results` or of the zoo's searches, or a recipe seed of the
+campaigns in this folder.
 OUT gets the lines of `pike gallery verify --out`; what is in it is not measured again.
 """
 
@@ -29,8 +29,10 @@ from pike.recipes import compose
 from pike.recipes.search.explored import problem_of
 
 HERE = Path(__file__).parent
-RESULTS = sorted((HERE.parent / "results").glob("h100-*/level*.jsonl*"))
-CAMPAIGNS = (HERE / "half.tar.xz", HERE / "same.tar.xz")
+RESULTS = sorted(
+    [*HERE.parent.glob("results/h100-*/level*.jsonl*"), *HERE.parent.glob("trials/h100-*/zoo_*_developed.*")]
+)
+CAMPAIGNS = (HERE / "half.tar.xz", HERE / "same.tar.xz", HERE / "more.tar.xz")
 MOST_SECONDS = 3.0
 
 
