@@ -154,6 +154,8 @@ def _index(found: Sequence[GalleryEntry]) -> str:
         "A figure *in its search* is that of the search's own file and task, which may be the published task",
         "of the same model. Other judges were at work beside it, which slows eager PyTorch most.",
         "A *verified* figure is that of the winner's file in this gallery on the task of this project.",
+        "Where outputs are large, as those of `resnet_block`, only some [fit into the same",
+        "sessions](../concepts/timing.md); the others were timed right afterwards.",
         "Verifications side by side on one host slow what waits for the CPU, compositions of recipes too:",
         "[how much](../experiments/2026-11-27-h100-strategies-beside.md).",
     ]
