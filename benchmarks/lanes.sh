@@ -6,6 +6,7 @@
 # that nothing is lost with the machine; what runs after SECONDS is killed. It needs no installation. For example:
 #   bash benchmarks/lanes.sh 560 v.tar.xz 4 'python3 benchmarks/gallery/verify.py $FILE $NAME --device $DEVICE' s4d lenet5
 set -uo pipefail
+set -m # a lane is a process group
 seconds=$1 result=$2 lanes=$3 command=$4
 shift 4
 export PYTHONPATH="$(cd "$(dirname "$0")/.." && pwd)/src" PYTHONUNBUFFERED=1
@@ -26,15 +27,16 @@ lane() {
         echo "$NAME ended with $? after $SECONDS s" >>"$work/ends"
     done
 }
+SECONDS=0
 for ((one = 0; one < lanes; one++)); do lane "$one" "$@" & done
 while [ -n "$(jobs -r)" ] && [ $SECONDS -lt "$seconds" ]; do
     sleep 1
     [ $((SECONDS % 20)) -eq 0 ] && keep
 done
-pids=$(jobs -rp)
-kill -STOP $pids 2>/dev/null # so that none goes on with its next name
-for pid in $pids; do pkill -P "$pid"; done
-kill -KILL $pids 2>/dev/null
+for signal in TERM KILL; do
+    for pid in $(jobs -rp); do kill -$signal -- "-$pid"; done
+    [ -n "$(jobs -r)" ] && sleep 1
+done
 wait 2>/dev/null
 keep
 cat "$work/gpus" "$work/ends"

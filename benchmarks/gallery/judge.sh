@@ -10,11 +10,11 @@ shift 3
 export PYTHONPATH="$(cd "$(dirname "$0")/../.." && pwd)/src" PYTHONUNBUFFERED=1
 work=$(mktemp -d)
 keep() {
-    tar cJf "$result.new" -C "$work" .
+    tar cJf "$result.new" --exclude='*.bundle' -C "$work" .
     [ $? -le 1 ] && mv "$result.new" "$result" # 1: a file grew meanwhile
 }
-for one in "$@"; do cp "$one.verdicts.jsonl" "$work" 2>/dev/null; done
-python3 -m pike judge "$@" --out "$work" --devices all --judges "$judges" --max-minutes "$minutes" >"$work/log" 2>&1 &
+for one in "$@"; do cp "$one" "$one".verdicts.jsonl "$work" 2>/dev/null; done
+python3 -m pike judge "$work"/*.bundle --devices all --judges "$judges" --max-minutes "$minutes" >"$work/log" 2>&1 &
 deadline=$((SECONDS + minutes * 60 + 60))
 while [ -n "$(jobs -r)" ] && [ $SECONDS -lt $deadline ]; do
     sleep 1

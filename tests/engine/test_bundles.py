@@ -58,7 +58,7 @@ def write(answers: Path, times: dict[int, str] = TIMES) -> Path:
 
 
 async def judged(bundle: Path, out: Path, executor: Any = None, **more: Any) -> JudgedBundles:
-    return await judge_bundles([(bundle, out)], EngineConfig(), executor=executor or engine.InstantExecutor(), **more)
+    return await judge_bundles({bundle: out}, EngineConfig(), executor=executor or engine.InstantExecutor(), **more)
 
 
 class ListingWorker:
@@ -131,19 +131,30 @@ async def test_a_file_without_a_verdict_is_said_to_hold_none(
 
 
 async def test_several_bundles_are_judged_by_one_pool_and_keep_their_verdicts_apart(tmp_path: Path) -> None:
-    runs, files, tasks = [tmp_path / name for name in ("one", "two")], [], list[str]()
+    runs, files, tasks = [tmp_path / name for name in ("one", "two")], dict[Path, Path](), list[str]()
     for run, task in zip(runs, (TASK, replace(TASK, id="other")), strict=True):
         await begin(run, task=task)
-        files.append((tmp_path / f"{run.name}.bundle", tmp_path / f"{run.name}.jsonl"))
-        await batch.bundle_runs(run, write(tmp_path / "answers"), files[-1][0], here())
-    await judged(*files[0])
-    pool = WorkerPool([lambda: ListingWorker(tasks)], 1)
-    found = await judge_bundles(files, EngineConfig(), executor=pool)
-    assert (found.judged, found.total, tasks) == (6, 6, ["other"] * 3)
-    for run, (_, verdicts) in zip(runs, files, strict=True):
+        files[tmp_path / f"{run.name}.bundle"] = tmp_path / f"{run.name}.jsonl"
+        await batch.bundle_runs(run, write(tmp_path / "answers"), tmp_path / f"{run.name}.bundle", here())
+    await judged(*next(iter(files.items())))
+    pool, told = WorkerPool([lambda: ListingWorker(tasks)], 1), list[str]()
+    found = await judge_bundles(
+        files, EngineConfig(), executor=pool, on_verdict=lambda path, *_: told.append(path.name)
+    )
+    assert (found.judged, found.total, tasks, told) == (6, 6, ["other"] * 3, ["two.bundle"] * 3)
+    for run, verdicts in zip(runs, files.values(), strict=True):
         assert len((await tell_verdicts({"": run}, verdicts, here()))[""]) == 3
-    with pytest.raises(UserError, match="give --out an existing folder"):
-        bundles.judge([path for path, _ in files], tmp_path / "both.jsonl")
+
+
+def test_each_bundle_has_a_file_of_verdicts_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert bundles.verdict_files("a/one.bundle", "out") == {Path("a/one.bundle"): Path("out")}
+    two = ["a/one.bundle", "b/one.bundle"]
+    assert [*bundles.verdict_files(two).values()] == [Path(f"{one}.verdicts.jsonl") for one in two]
+    with pytest.raises(UserError, match="given twice"):
+        bundles.verdict_files(["a/one.bundle", tmp_path / "a/one.bundle"])
+    with pytest.raises(UserError, match="--out is for the verdicts of one bundle"):
+        bundles.verdict_files(two, "out")
 
 
 async def test_a_time_limit_keeps_what_is_judged_and_the_next_call_goes_on(tmp_path: Path) -> None:

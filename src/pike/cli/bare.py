@@ -16,7 +16,7 @@ def main() -> None:
     """Run `pike judge` and exit as the whole command line does."""
     parser = argparse.ArgumentParser(prog="pike judge", description="Judge bundles and write their verdicts.")
     parser.add_argument("bundles", type=Path, nargs="+")
-    parser.add_argument("--out", type=Path, help="the verdicts, or a folder for them (default: BUNDLE.verdicts.jsonl)")
+    parser.add_argument("--out", type=Path, help="the verdicts of one bundle (default: BUNDLE.verdicts.jsonl)")
     parser.add_argument("--devices", default="", help="all, or cuda:N with commas between")
     parser.add_argument("--judges", type=int, default=0, help="how many judge at once")
     parser.add_argument("--max-minutes", type=float, help="when to stop; the same command goes on later")
@@ -27,7 +27,7 @@ def main() -> None:
         sys.exit(_fail(str(error), 2 if isinstance(error, UserError) else 3))
     except KeyboardInterrupt:
         sys.exit(_fail("Interrupted", 130))
-    print(bundles.summary(found))
+    print(bundles.summary(found, bundles.verdict_files(given["bundles"], given["out"]).values()))
 
 
 def _fail(sentence: str, code: int) -> int:

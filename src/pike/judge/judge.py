@@ -47,9 +47,8 @@ from pike.judge.sandbox import Claim, SandboxSpec, choose
 from pike.judge.sandbox.filesystem import visible_paths
 from pike.judge.timing.device_lock import DeviceLock, Pause
 
-_KEPT_OUTPUTS, _MOST_KEPT_BYTES = 40, max(12 << 30, devices.host_bytes() // 4)
-"""About how many timed outputs of a finalist are kept on the host for verification, and the most bytes
-of all: those beyond that are timed in sessions of their own."""
+_KEPT_OUTPUTS, _MOST_KEPT_BYTES = 40, 12 << 30
+"""About how many timed outputs of a finalist are kept for verification, and the most bytes of all."""
 
 
 class Judge:

@@ -5,7 +5,7 @@ come from.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from pike.core import figures
@@ -33,45 +33,51 @@ def judge(
 
     Args:
         bundles: one or more files that `pike bundle` wrote.
-        out: the file of verdicts of one bundle, or a folder for those of several; by default they
-            lie beside the bundles.
+        out: the file of verdicts of a single bundle; otherwise they lie beside the bundles.
         devices: GPUs that judge side by side: `all`, or `cuda:N` with commas between.
         judges: how many judge at once, 0 for as many as this machine bears.
         max_minutes: when to stop; what is being judged then is judged by the next call.
         on_line: told one line for each verdict.
 
     Raises:
-        UserError: a bundle, a device or a file of verdicts cannot be used, or a task cannot be
-            judged here; the verdicts on others are written then.
+        UserError: a bundle, a device or a file of verdicts cannot be used, and nothing is judged;
+            or a task cannot be judged here, and the verdicts on others are written.
         BoundaryError: no judge could be started, or the disk refuses.
     """
-    paths = [Path(one) for one in ([bundles] if isinstance(bundles, str | Path) else bundles)]
-    files = [(path, verdicts_path(path, out)) for path in paths]
-    if len({file for _, file in files}) < len(files):
-        raise UserError(f"The verdicts of several bundles would lie in {files[0][1]}: give --out an existing folder")
+    files = verdict_files(bundles, out)
     names = tuple(filter(None, (one.strip() for one in devices.split(","))))
     engine = EngineConfig(devices=names, judges=judges, concurrency=MOST_JUDGES)
 
-    def tell(verdict: Verdict, judged: int, total: int) -> None:
+    def tell(bundle: Path, verdict: Verdict, judged: int, total: int) -> None:
+        words = [f"{judged}/{total}", bundle.name if len(files) > 1 else "", verdict.run]
         for source, one in zip(verdict.sources, verdict.evaluations, strict=True):
             said = figures.times(one.speedup) if one.valid else one.reason.partition("\n")[0]
-            on_line(f"{judged}/{total} {verdict.run} {source[:8]} {one.status.value}: {said}".replace("  ", " "))
+            on_line(" ".join(filter(None, [*words, source[:8], f"{one.status.value}: {said}"])))
 
     seconds = None if max_minutes is None else 60.0 * max_minutes
     found = asyncio.run(judge_bundles(files, engine, seconds=seconds, on_verdict=tell))
     if found.unusable:
-        raise UserError(f"{found.unusable[0]} ({found.judged} of {found.total} have verdicts, which are kept)")
+        why = "; ".join(found.unusable)
+        raise UserError(f"{why} ({found.judged} of {found.total} have verdicts, which are kept)")
     return found
 
 
-def verdicts_path(bundle: Path, out: str | Path | None) -> Path:
-    """Where verdicts go: into the file or the existing folder `out`, or beside the bundle."""
-    folder = bundle.parent if out is None else Path(out)
-    return folder / f"{bundle.name}.verdicts{SUFFIX}" if folder.is_dir() else folder
+def verdict_files(bundles: str | Path | Sequence[str | Path], out: str | Path | None = None) -> dict[Path, Path]:
+    """The file of verdicts of each bundle: `out`, or one beside it.
+
+    Raises:
+        UserError: a bundle is given twice, or `out` with several.
+    """
+    paths = [Path(one) for one in ([bundles] if isinstance(bundles, str | Path) else bundles)]
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise UserError("A bundle is given twice: name each once")
+    if out is not None and len(paths) > 1:
+        raise UserError("--out is for the verdicts of one bundle: leave it out, and those of several lie beside them")
+    return {path: Path(out) if out else path.parent / f"{path.name}.verdicts{SUFFIX}" for path in paths}
 
 
-def summary(judged: JudgedBundles) -> str:
-    """How far judging came, and what is next."""
+def summary(judged: JudgedBundles, files: Iterable[Path]) -> str:
+    """How far judging came, where the verdicts are, and what is next."""
     left = judged.total - judged.judged
-    rest = f"{left} not yet: repeat the command" if left else "pike tell RUN VERDICTS goes on"
-    return f"{judged.judged} of {judged.total} have verdicts, {rest}."
+    rest = f"{left} not yet: repeat the command" if left else "pike tell RUN with them goes on"
+    return f"{judged.judged} of {judged.total} have verdicts in {', '.join(map(str, files))}, {rest}."

@@ -27,15 +27,10 @@ Packed = Annotated[
     Path | None, typer.Option("--out", metavar="FILE", help="The bundle.", show_default="RUN.bundle here")
 ]
 Author = Annotated[str | None, typer.Option(metavar="NAME", help="Who wrote the answers.", show_default="by-hand")]
-Bundles = Annotated[list[Path], typer.Argument(metavar="BUNDLE...", help="What pike bundle wrote.")]
+Bundles = Annotated[list[Path], typer.Argument(metavar="BUNDLE", help="What pike bundle wrote.")]
 Verdicts = Annotated[
     Path | None,
-    typer.Option(
-        "--out",
-        metavar="FILE",
-        help="The verdicts; a folder for those of several bundles.",
-        show_default="BUNDLE.verdicts.jsonl",
-    ),
+    typer.Option("--out", metavar="FILE", help="The verdicts of one bundle.", show_default="BUNDLE.verdicts.jsonl"),
 ]
 Judges = Annotated[
     int, typer.Option(min=0, metavar="N", help="How many judge at once.", show_default="what the machine bears")
@@ -59,7 +54,7 @@ def bundle(
     for name, count in packed.candidates.items():
         terminal.show(f"{name or run}: {figures.plural(count, 'candidate')}")
     terminal.note(f"Take it to the other machine:  pike judge {path}", style="bold")
-    terminal.note(f"Then here:  pike tell {run} {bare.verdicts_path(path, None).name}", style="bold")
+    terminal.note(f"Then here:  pike tell {run} {bare.verdict_files(path)[path].name}", style="bold")
     terminal.result({"bundle": str(path), "digest": packed.digest, "candidates": packed.candidates})
 
 
@@ -76,5 +71,5 @@ def judge(
     found = bare.judge(
         bundles, out, devices=devices or "", judges=judges, max_minutes=max_minutes, on_line=terminal.show
     )
-    terminal.show(bare.summary(found))
+    terminal.show(bare.summary(found, bare.verdict_files(bundles, out).values()))
     terminal.result(encode(found))

@@ -5,7 +5,7 @@ Needs torch and numpy only. Does not know the runs that the candidates come from
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,10 +18,17 @@ from pike.engine.executors.choice import executor_of
 from pike.engine.executors.contract import Executor
 from pike.engine.executors.parcel import unpack
 from pike.engine.executors.pool import WorkerPool
-from pike.engine.external.bundle import Verdict, VerdictsFile, VerdictsHead, Waiting, read_bundle, source_digest
+from pike.engine.external.bundle import (
+    Verdict,
+    VerdictsFile,
+    VerdictsHead,
+    Waiting,
+    read_bundle,
+    source_digest,
+)
 
-OnVerdict = Callable[[Verdict, int, int], None]
-"""Told each verdict as it comes, with how many groups are judged and how many there are."""
+OnVerdict = Callable[[Path, Verdict, int, int], None]
+"""Told the bundle of each verdict and the verdict, with how many groups are judged and how many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +47,14 @@ class JudgedBundles:
 
 
 async def judge_bundles(
-    bundles: Sequence[tuple[Path, Path]],
+    bundles: Mapping[Path, Path],
     engine: EngineConfig,
     *,
     seconds: float | None = None,
     on_verdict: OnVerdict = lambda *_: None,
     executor: Executor | None = None,
 ) -> JudgedBundles:
-    """Judge what has no verdict yet: each bundle's verdicts are added to the file named after it.
+    """Judge what has no verdict yet in the file of each bundle, and add the verdicts there.
 
     What a judge failed on (`infra-error`) is tried again by the next call.
 
@@ -56,43 +63,43 @@ async def judge_bundles(
         InfraError: no judge could be started.
         StoreError: the disk refuses.
     """
-    read = [(read_bundle(path), out) for path, out in bundles]
+    read = {path: read_bundle(path) for path in bundles}
     async with aclosing(executor or executor_of(engine)) as owner:
         with ExitStack() as stack:
+            devices = {path: one.waiting[0].requests[0].options.device for path, one in read.items()}
+            heads = {path: VerdictsHead(read[path].digest, await owner.facts(one)) for path, one in devices.items()}
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pike-bundle-")))
             tasks: dict[str, Task] = {}
+            files: dict[Path, VerdictsFile] = {}
             left: list[_Left] = []
-            done = 0
-            for bundle, out in read:
-                facts = await owner.facts(bundle.waiting[0].requests[0].options.device)
-                file = VerdictsFile(out, VerdictsHead(bundle.digest, facts))
-                stack.callback(file.close)
+            for path, bundle in read.items():
                 tasks |= {digest: unpack(parcel, folder) for digest, parcel in bundle.parcels.items()}
-                known = {
-                    one.number for one in file.known if Status.INFRA_ERROR not in [e.status for e in one.evaluations]
-                }
-                left += [(file, number, one) for number, one in enumerate(bundle.waiting) if number not in known]
-                done += len(known)
-            total = done + len(left)
-            left = _spread(left, owner.size if isinstance(owner, WorkerPool) else 1)
+                files[path] = file = VerdictsFile(bundles[path], heads[path])
+                stack.callback(file.close)
+                statuses = {one.number: [e.status for e in one.evaluations] for one in file.known}
+                known = [number for number, found in statuses.items() if Status.INFRA_ERROR not in found]
+                left += [(path, number, one) for number, one in enumerate(bundle.waiting) if number not in known]
+            total = sum(len(bundle.waiting) for bundle in read.values())
+            done = total - len(left)
             unusable: dict[str, None] = {}
 
-            async def judge(file: VerdictsFile, number: int, waiting: Waiting) -> None:
+            async def judge(path: Path, number: int, waiting: Waiting) -> None:
                 nonlocal done
                 try:
                     verdict = await _judged(owner, number, waiting, tasks[waiting.parcel])
                 except UserError as error:  # the other tasks can still be used
                     unusable[str(error)] = None
                     return
-                file.add(verdict)
+                files[path].add(verdict)
                 done += 1
-                on_verdict(verdict, done, total)
+                on_verdict(path, verdict, done, total)
 
+            left = _spread(left, owner.size if isinstance(owner, WorkerPool) else 1)
             await _within(seconds, [asyncio.create_task(judge(*one)) for one in left])
             return JudgedBundles(done, total, tuple(unusable))
 
 
-_Left = tuple[VerdictsFile, int, Waiting]
+_Left = tuple[Path, int, Waiting]
 
 
 def _spread(left: list[_Left], judges: int) -> list[_Left]:
