@@ -16,10 +16,10 @@ def judged(contention: float, effort: Effort = Effort.SEARCH, *labels: str) -> J
 @pytest.mark.parametrize(
     ("event", "words"),
     [
-        (judged(0.0), "c3: 2.00x"),
-        (judged(0.1, Effort.FINAL), "c3: measured again: 2.00x"),
-        (judged(0.3), "c3: 2.00x, while other programs held the CPU"),
-        (judged(0.0, Effort.SEARCH, "kernels-of-others"), "c3: 2.00x, while other programs held the GPU"),
+        (judged(0.0), "c3: 2.00x, 2.00 ms"),
+        (judged(0.1, Effort.FINAL), "c3: measured again: 2.00x, 2.00 ms"),
+        (judged(0.3), "c3: 2.00x, 2.00 ms, while other programs held the CPU"),
+        (judged(0.0, Effort.SEARCH, "kernels-of-others"), "c3: 2.00x, 2.00 ms, while other programs held the GPU"),
         (Judged("c3", Evaluation(Status.WRONG_OUTPUT, "off by 3\nat 7")), "c3: wrong-output: off by 3"),
         (
             Proposed(0, Candidate("c3", "x", "original", note="the last of 2 files in the answer: y")),

@@ -269,6 +269,7 @@ def _refused(evaluation: Evaluation) -> str:
 
 
 def _verdict(evaluation: Evaluation) -> str:
-    words = f"{evaluation.speedup:.2f}x" if evaluation.speedup is not None else _refused(evaluation)
+    ms = figures.ms(evaluation.candidate_ms)
+    words = _refused(evaluation) if evaluation.speedup is None else f"{evaluation.speedup:.2f}x, {ms}"
     device = "GPU" if SHARED_DEVICE in evaluation.labels else "CPU"
     return f"{words}, while other programs held the {device}" if evaluation.disturbed else words
