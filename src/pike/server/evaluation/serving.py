@@ -74,14 +74,15 @@ async def serve_evaluations(
             config = uvicorn.Config(
                 app, log_level="warning", timeout_graceful_shutdown=1, timeout_keep_alive=75, server_header=False
             )
+            server = uvicorn.Server(config)
             judging = asyncio.create_task(desk.judge())
-            serving = asyncio.create_task(uvicorn.Server(config).serve(sockets=[listener]))
+            serving = asyncio.create_task(server.serve(sockets=[listener]))
             started(url_of(listener))
             try:
                 done, _ = await asyncio.wait({judging, serving}, return_when=asyncio.FIRST_COMPLETED)
                 for one in done:
                     one.result()
             finally:
-                for one in (serving, judging):
-                    one.cancel()
+                judging.cancel()
+                server.should_exit = True  # requests that came are answered, or end, before the queue is closed
                 await asyncio.gather(judging, serving, return_exceptions=True)
