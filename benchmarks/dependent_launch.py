@@ -42,7 +42,9 @@ def main() -> None:
     known = [(task, one) for task, precision, one in (*accumulated(), *seeds()) if precision == given.precision.value]
     for task in map(tasks.resolve, given.tasks):
         mine = [one for name, one in known if name == task.id and LOWERED & {*one.recipes}]
-        if task.id not in done and mine:
+        if not mine:
+            print(f"{task.id}: no composition is known that Inductor lowers")
+        elif task.id not in done:
             row = asyncio.run(measured(task, min(mine, key=lambda one: one.ms), options))
             with given.out.open("a") as file:
                 file.write(json.dumps(row) + "\n")

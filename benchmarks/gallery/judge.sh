@@ -13,8 +13,9 @@ keep() {
     tar cJf "$result.new" --exclude='*.bundle' -C "$work" .
     [ $? -le 1 ] && mv "$result.new" "$result" # 1: a file grew meanwhile
 }
-for one in "$@"; do cp "$one" "$one".verdicts.jsonl "$work" 2>/dev/null; done
-python3 -m pike judge "$work"/*.bundle --devices all --judges "$judges" --max-minutes "$minutes" >"$work/log" 2>&1 &
+cp "$@" "$work" || exit
+for one in "$@"; do cp "$one.verdicts.jsonl" "$work" 2>/dev/null; done
+(cd "$work" && exec python3 -m pike judge "${@##*/}" --devices all --judges "$judges" --max-minutes "$minutes") >"$work/log" 2>&1 &
 deadline=$((SECONDS + minutes * 60 + 60))
 while [ -n "$(jobs -r)" ] && [ $SECONDS -lt $deadline ]; do
     sleep 1
