@@ -17,18 +17,20 @@ keep() {
     tar cJf "$result.new" -C "$work" .
     [ $? -le 1 ] && mv "$result.new" "$result" # 1: a file grew meanwhile
 }
+printf '%s\n' "$@" >"$work/names"
+exec 8<"$work/names"
 lane() {
-    local names=("${@:2}") index
+    exec 9<"$work/names" # a lock between the lanes, which read the next name from one place
     export DEVICE=cuda:$(($1 % (gpus > 0 ? gpus : 1)))
-    for ((index = $1; index < ${#names[@]}; index += lanes)); do
-        export NAME=${names[index]}
-        export FILE="$work/${NAME//\//-}.jsonl"
+    while flock 9 && read -r NAME <&8; do
+        flock -u 9
+        export NAME FILE="$work/${NAME//\//-}.jsonl"
         bash -c "$command" >"${FILE%.jsonl}.log" 2>&1
         echo "$NAME ended with $? after $SECONDS s" >>"$work/ends"
     done
 }
 SECONDS=0
-for ((one = 0; one < lanes; one++)); do lane "$one" "$@" & done
+for ((one = 0; one < lanes; one++)); do lane "$one" & done
 while [ -n "$(jobs -r)" ] && [ $SECONDS -lt "$seconds" ]; do
     sleep 1
     [ $((SECONDS % 20)) -eq 0 ] && keep
