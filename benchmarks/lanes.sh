@@ -2,8 +2,9 @@
 # Runs one command for each of many names, several at once, on a machine that is lent for a short time.
 # bash benchmarks/lanes.sh SECONDS RESULT LANES COMMAND NAME ...
 # COMMAND finds $NAME, $DEVICE (cuda:N, the lanes spread over all GPUs) and $FILE (FILE.jsonl for this name) in its
-# environment. RESULT is one archive of these files, what was printed and when each ended. It is renewed every 20 s, so
-# that nothing is lost with the machine; what runs after SECONDS is killed. It needs no installation. For example:
+# environment, and its lane's share of the CPUs, because each command starts threads for all that it finds. RESULT is
+# one archive of these files, what was printed and when each ended. It is renewed every 20 s, so that nothing is lost
+# with the machine; what runs after SECONDS is killed. It needs no installation. For example:
 #   bash benchmarks/lanes.sh 560 v.tar.xz 4 'python3 benchmarks/gallery/verify.py $FILE $NAME --device $DEVICE' s4d lenet5
 set -uo pipefail
 set -m # a lane is a process group
@@ -19,7 +20,11 @@ keep() {
 }
 printf '%s\n' "$@" >"$work/names"
 exec 8<"$work/names"
+cpus=($(python3 -c 'import os; print(*sorted(os.sched_getaffinity(0)))'))
+share=$((${#cpus[@]} / lanes))
 lane() {
+    local mine=("${cpus[@]:$(($1 * share)):share}")
+    [ "$share" -gt 0 ] && taskset -cp "$(IFS=,; echo "${mine[*]}")" "$BASHPID" >/dev/null
     exec 9<"$work/names" # a lock between the lanes, which read the next name from one place
     export DEVICE=cuda:$(($1 % (gpus > 0 ? gpus : 1)))
     while flock 9 && read -r NAME <&8; do
