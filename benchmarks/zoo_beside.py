@@ -76,10 +76,10 @@ async def measured(name: str, recipes: list[str], options: EvaluateOptions, ways
         sources = {MINE: made.source}
         sources |= {way: baselines.source(known[way], task, options.precision) for way in ways}
         caches = {name: "" if name == MINE else "ways" for name in sources}  # compile ways share what they compile
-        requests = [
-            EvaluationRequest(task, source, options, Effort.FINAL, caches=caches[name])
-            for name, source in sources.items()
-        ]
+        requests = []
+        for name, source in sources.items():
+            effort = Effort.FINAL if name == MINE else Effort.BESIDE
+            requests.append(EvaluationRequest(task, source, options, effort, caches=caches[name]))
         verdicts = await executor.evaluate_together(requests)
     keys = ("status", "reason", "candidate_ms", "reference_ms", "speedup", "speedup_ci95")
     found = {key: {each: one.flat()[each] for each in keys} for key, one in zip(sources, verdicts, strict=True)}

@@ -149,7 +149,8 @@ def _index(found: Sequence[GalleryEntry]) -> str:
         "95 % interval. Eager takes longer than compiled code on small models because it launches many",
         "kernels. *Over compile* compares with the fastest way of `torch.compile` in the same sessions, *over",
         "recipes* with the best composition of recipes that was known at that time, where those were",
-        "measured. A CUDA graph of the original is not in these columns and can be faster on small models.",
+        "measured. Ways that were not built in time are left out, and named on the winner's page. A CUDA",
+        "graph of the original is not in these columns and can be faster on small models.",
         "",
         "A figure *in its search* is that of the search's own file and task, which may be the published task",
         "of the same model. Other judges were at work beside it, which slows eager PyTorch most: a model",
@@ -158,7 +159,8 @@ def _index(found: Sequence[GalleryEntry]) -> str:
         "Where outputs are large, as those of `resnet_block`, only some [fit into the same",
         "sessions](../concepts/timing.md); the others were timed right afterwards.",
         "Verifications side by side on one host slow what waits for the CPU, compositions of recipes too:",
-        "[how much](../experiments/2026-11-27-h100-strategies-beside.md).",
+        "[how much](../experiments/2026-11-27-h100-nine-winners-verified.md). That page also says with which",
+        "build of `torch.compile` verified figures of 2026-11-27 and before compare.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -14,7 +14,7 @@ from made_up_judge import Judge
 from pike.cli import main
 from pike.core.device import DeviceFacts
 from pike.core.errors import UserError
-from pike.core.verdict.evaluation import Evaluation, EvaluationRequest, OnStage, Precision
+from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest, OnStage, Precision
 from pike.engine.executors.instant import instant_verdict
 from pike.engine.tools.gallery import COMPILE, FOLDER, RECIPES, entries
 from pike.store import read_results
@@ -87,7 +87,8 @@ def test_a_winner_is_measured_beside_eager_and_the_compile_ways_in_one_group(sai
     assert code == 0
     for name in ("gallery", "eager", "compile:reduce-overhead", "compile:max-autotune"):
         assert name in out
-    assert len({(one.task.id, one.effort, one.options.precision) for one in hopper}) == 1
+    assert len({(one.task.id, one.options.precision) for one in hopper}) == 1
+    assert [one.effort for one in hopper] == [Effort.FINAL, *[Effort.BESIDE] * (len(hopper) - 1)]
     assert hopper[0].options.precision is Precision.HALF
     (known,) = [one for one in entries() if one.name == "lenet5"]
     assert hopper[0].source == known.source

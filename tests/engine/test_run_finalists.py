@@ -137,7 +137,7 @@ async def test_baselines_are_measured_beside_the_finalists_and_enter_no_library(
 
     parts = {"executor": RuledJudge(watch)}
     result = await run(MIXED, queries=20, concurrency=3, baselines=("compile",), parts=parts)
-    assert [one for one in asked if one[1]] == [(Effort.FINAL, True)], "once, and not while searching"
+    assert [one for one in asked if one[1]] == [(Effort.BESIDE, True)], "once, and not while searching"
     ((name, verdict),) = result.baselines
     assert name == "compile"
     assert len(result.finalists) == 3

@@ -1,7 +1,7 @@
 """The baselines that a candidate has to beat, by name.
 
 Knows which there are and where each is of use. Does not know how one is written as a candidate
-(`write`), and gives none a privilege: a baseline passes the same judge.
+(`write`). A baseline passes the same judge as a candidate.
 """
 
 from __future__ import annotations

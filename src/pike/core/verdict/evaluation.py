@@ -105,6 +105,9 @@ class Effort(StrEnum):
     """Cheap: enough to rank candidates while searching."""
     FINAL = "final"
     """Thorough: what is reported at the end of a run."""
+    BESIDE = "beside"
+    """For baselines beside finalists: timed like those, but not tried on held-out shapes, for each of
+    which a compiler builds anew."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ Knows what is asked of each. Does not know any of them.
 from typing import Protocol
 
 from pike.core.device import DeviceFacts
-from pike.core.verdict.evaluation import Evaluation, EvaluationRequest, OnStage, Requests
+from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest, OnStage, Requests, Status
 
 
 class JudgedElsewhere(Exception):
@@ -104,3 +104,15 @@ class ExploringWorker(Protocol):
 
     def explore(self, request: EvaluationRequest, device: DeviceFacts) -> str:
         """What recipes say, as `Executor.explore`."""
+
+
+async def evaluate_finally(executor: Executor, requests: Requests, on_stage: OnStage | None = None) -> list[Evaluation]:
+    """The verdicts on finalists, in the same sessions, and once more where a time is not to be trusted.
+
+    A machine that is busy for a moment looks like this too.
+    """
+    found = await executor.evaluate_together(requests, on_stage)
+    for index, request in enumerate(requests):
+        if found[index].status is Status.UNTRUSTED_TIMING and request.effort is not Effort.SEARCH:
+            found[index] = await executor.evaluate(request, on_stage)
+    return found

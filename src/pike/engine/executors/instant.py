@@ -77,7 +77,7 @@ class InstantExecutor(Executor):
 def instant_verdict(request: EvaluationRequest, reference_ms: float = 10.0) -> Evaluation:
     """The verdict as a pure function of the request; times in milliseconds."""
     draw = _read(request.source) or _hashed(request.source, reference_ms)
-    ms = draw.final_ms if request.effort is Effort.FINAL else draw.ms
+    ms = draw.ms if request.effort is Effort.SEARCH else draw.final_ms
     valid = draw.status is Status.VALID
     speedup = reference_ms / ms
     return Evaluation(

@@ -64,6 +64,6 @@ class RecordedExecutor(Executor):
                     sources[candidate.id] = candidate.source
                     self._verdicts[candidate.source, Effort.SEARCH].append(evaluation)
                 case Compared(source=source, evaluation=evaluation):
-                    self._verdicts[source, Effort.FINAL].append(evaluation)
+                    self._verdicts[source, Effort.BESIDE].append(evaluation)
                 case Judged(candidate_id=id_, evaluation=evaluation, effort=effort):
                     self._verdicts[sources[id_], effort].append(evaluation)

@@ -33,10 +33,10 @@ class VerdictsElsewhere(Executor):
     def __init__(self, device: DeviceFacts, verdicts: Iterable[Verdict] = ()) -> None:
         self.waiting: list[tuple[EvaluationRequest, ...]] = []
         self._device = device
-        self._together = {(one.effort, one.sources): one.evaluations for one in verdicts}
+        self._together = {(one.effort is Effort.SEARCH, one.sources): one.evaluations for one in verdicts}
         self._single = {
-            (effort, source): evaluation
-            for (effort, sources), evaluations in self._together.items()
+            (brief, source): evaluation
+            for (brief, sources), evaluations in self._together.items()
             for source, evaluation in zip(sources, evaluations, strict=True)
         }
 
@@ -46,11 +46,11 @@ class VerdictsElsewhere(Executor):
 
     async def evaluate_together(self, requests: Requests, on_stage: OnStage | None = None) -> list[Evaluation]:
         """The verdicts that came; finalists take those of the same sessions only."""
-        effort, sources = requests[0].effort, tuple(source_digest(one.source) for one in requests)
-        if (effort, sources) in self._together:
-            return list(self._together[effort, sources])
-        if len(sources) == 1 and (effort, sources[0]) in self._single:
-            return [self._single[effort, sources[0]]]
+        brief, sources = requests[0].effort is Effort.SEARCH, tuple(source_digest(one.source) for one in requests)
+        if (brief, sources) in self._together:
+            return list(self._together[brief, sources])
+        if len(sources) == 1 and (brief, sources[0]) in self._single:
+            return [self._single[brief, sources[0]]]
         self.waiting.append(tuple(requests))
         raise JudgedElsewhere
 

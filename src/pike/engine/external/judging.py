@@ -13,9 +13,9 @@ from pathlib import Path
 from pike.core.errors import UserError
 from pike.core.settings.config import EngineConfig
 from pike.core.task import Task
-from pike.core.verdict.evaluation import Effort, Status
+from pike.core.verdict.evaluation import Status
 from pike.engine.executors.choice import executor_of
-from pike.engine.executors.contract import Executor
+from pike.engine.executors.contract import Executor, evaluate_finally
 from pike.engine.executors.parcel import unpack
 from pike.engine.executors.pool import WorkerPool
 from pike.engine.external.bundle import (
@@ -129,10 +129,6 @@ async def _within(seconds: float | None, work: list[asyncio.Task[None]]) -> None
 
 async def _judged(executor: Executor, number: int, waiting: Waiting, task: Task) -> Verdict:
     requests = [replace(one, task=task) for one in waiting.requests]
-    found = await executor.evaluate_together(requests)
-    if requests[0].effort is Effort.FINAL:
-        for index, one in enumerate(found):
-            if one.status is Status.UNTRUSTED_TIMING:  # a machine that is busy for a moment looks like this too
-                found[index] = await executor.evaluate(requests[index])
+    found = await evaluate_finally(executor, requests)
     sources = tuple(source_digest(one.source) for one in requests)
     return Verdict(number, waiting.run, waiting.parcel, waiting.terms, requests[0].effort, sources, tuple(found))

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from pike.core.step import Candidate
 from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest, OnStage, Status
-from pike.engine.executors.contract import Executor
+from pike.engine.executors.contract import Executor, evaluate_finally
 from pike.engine.run.configuration import search_terms
 from pike.engine.state.models import replayed
 from pike.engine.state.run_state import RunState
@@ -60,12 +60,12 @@ class Judging:
             raise NoTimeLeft
         chosen = sources[: max(1, count)]
         known = [one.candidate for one in self._state.solutions.values()]
-        shared = {source: self._shared_caches(one for one in known if one.source == source) for source in chosen}
-        requests = [
-            EvaluationRequest(self._state.task, source, options, Effort.FINAL, caches=caches)
-            for source, caches in shared.items()
-        ]
-        work = self._executor.evaluate_together(requests, on_stage)
+        requests = []
+        for source in chosen:
+            mine = [one for one in known if one.source == source]  # none of a baseline
+            caches, effort = self._shared_caches(mine), Effort.FINAL if mine else Effort.BESIDE
+            requests.append(EvaluationRequest(self._state.task, source, options, effort, caches=caches))
+        work = evaluate_finally(self._executor, requests, on_stage)
         try:
             found = await asyncio.wait_for(work, None if is_first else self._timetable.final_seconds_left)
         except TimeoutError:

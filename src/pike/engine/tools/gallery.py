@@ -20,8 +20,8 @@ from pike.core.device import DeviceFacts
 from pike.core.errors import UserError
 from pike.core.settings.merging import nearest
 from pike.core.task import Task
-from pike.core.verdict.evaluation import Effort, EvaluateOptions, Evaluation, EvaluationRequest, OnStage, Status
-from pike.engine.executors.contract import Executor
+from pike.core.verdict.evaluation import Effort, EvaluateOptions, Evaluation, EvaluationRequest, OnStage
+from pike.engine.executors.contract import Executor, evaluate_finally
 from pike.engine.output.commit import commit
 from pike.engine.output.result import BEST, RESULT
 from pike.judge.candidate_file import parse_problem
@@ -194,15 +194,12 @@ async def measure(
         if one.technique in BESIDE:
             written = baselines.source(one, task, options.precision)
             rows.append((Contender(one.name, ContenderKind.BASELINE), written, ()))
-    shared = {ContenderKind.BASELINE: ContenderKind.BASELINE.value}  # compile ways find what the others compiled
-    requests = [
-        EvaluationRequest(task, source, options, Effort.FINAL, caches=shared.get(contender.kind, ""))
-        for contender, source, _ in rows
-    ]
-    found = await executor.evaluate_together(requests, on_stage)
-    for index, verdict in enumerate(found):
-        if verdict.status is Status.UNTRUSTED_TIMING:  # a machine that is busy for a moment looks like this too
-            found[index] = await executor.evaluate(requests[index], on_stage)
+    requests = []
+    for contender, source, _ in rows:
+        is_baseline = contender.kind is ContenderKind.BASELINE  # these share what they compile
+        effort, caches = (Effort.BESIDE, contender.kind.value) if is_baseline else (Effort.FINAL, "")
+        requests.append(EvaluationRequest(task, source, options, effort, caches=caches))
+    found = await evaluate_finally(executor, requests, on_stage)
     command, date = f"pike gallery verify {entry.name}", datetime.now(UTC).isoformat(timespec="seconds")
     terms = replace(options, device=device.device)
     place = Provenance(device, terms, Effort.FINAL, pike.__version__, commit(), command, date, shared_caches=True)
