@@ -18,7 +18,7 @@ keep() {
     tar cJf "$result.new" -C "$work" .
     [ $? -le 1 ] && mv "$result.new" "$result" # 1: a file grew meanwhile
 }
-printf '%s\n' "$@" >"$work/names"
+[ $# -gt 0 ] && printf '%s\n' "$@" >"$work/names" || : >"$work/names"
 exec 8<"$work/names"
 cpus=($(python3 -c 'import os; print(*sorted(os.sched_getaffinity(0)))'))
 share=$((${#cpus[@]} / lanes))
@@ -30,9 +30,10 @@ lane() {
     while flock 9 && read -r NAME <&8; do
         flock -u 9
         export NAME FILE="$work/${NAME//\//-}.jsonl"
-        bash -c "$command" >"${FILE%.jsonl}.log" 2>&1
+        bash -c "$command" >"${FILE%.jsonl}.log" 2>&1 8<&- 9<&-
         echo "$NAME ended with $? after $SECONDS s" >>"$work/ends"
     done
+    flock -u 9
 }
 SECONDS=0
 for ((one = 0; one < lanes; one++)); do lane "$one" & done

@@ -1,7 +1,7 @@
 """Winners of cold searches again, beside baselines in one session, however long those take to build.
 
 Run `python benchmarks/zoo_beside.py OUT.jsonl ARCHIVE TASK ... [--ways ...] [--seconds 3]`. ARCHIVE is a result of
-`zoo_cold.py`: the compositions that its searches ended with are made anew and timed at final effort with `--ways`.
+`zoo_cold.py`: the compositions that its searches ended with are made anew and timed as finalists, beside `--ways`.
 OUT gets a line for each model; with `--show` and OUT alone, the table of how much faster each is than the fastest way.
 """
 
@@ -77,9 +77,9 @@ async def measured(name: str, recipes: list[str], options: EvaluateOptions, ways
         sources |= {way: baselines.source(known[way], task, options.precision) for way in ways}
         caches = {name: "" if name == MINE else "ways" for name in sources}  # compile ways share what they compile
         requests = []
-        for name, source in sources.items():
-            effort = Effort.FINAL if name == MINE else Effort.BESIDE
-            requests.append(EvaluationRequest(task, source, options, effort, caches=caches[name]))
+        for way, source in sources.items():
+            effort = Effort.FINAL if way == MINE else Effort.BESIDE
+            requests.append(EvaluationRequest(task, source, options, effort, caches=caches[way]))
         verdicts = await executor.evaluate_together(requests)
     keys = ("status", "reason", "candidate_ms", "reference_ms", "speedup", "speedup_ci95")
     found = {key: {each: one.flat()[each] for each in keys} for key, one in zip(sources, verdicts, strict=True)}

@@ -16,6 +16,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -101,7 +102,8 @@ def take(file: Path, folder: Path = FOLDER) -> list[str]:
         if one.evaluation is None or not one.evaluation.valid:
             why = one.evaluation.reason if one.evaluation else one.missing
             raise UserError(f"The winner {entry.name} is not valid there ({why}): mend it, or take it out")
-        beside = [each for each in found if each.beside == GALLERY and each.provenance == one.provenance]
+        same = [each for each in found if replace(each.provenance, effort=one.provenance.effort) == one.provenance]
+        beside = [each for each in same if each.beside == GALLERY]
         path = entry.folder / RESULT
         write(entry.folder, json.loads(path.read_text())["found"], [one, *beside])
         taken.append(entry.name)
@@ -158,9 +160,10 @@ def _index(found: Sequence[GalleryEntry]) -> str:
         "A *verified* figure is that of the winner's file in this gallery on the task of this project.",
         "Where outputs are large, as those of `resnet_block`, only some [fit into the same",
         "sessions](../concepts/timing.md); the others were timed right afterwards.",
-        "Verifications side by side on one host slow what waits for the CPU, compositions of recipes too:",
-        "[how much](../experiments/2026-11-27-h100-nine-winners-verified.md). That page also says with which",
-        "build of `torch.compile` verified figures of 2026-11-27 and before compare.",
+        "Verifications side by side on one host slow what waits for the CPU, compositions of recipes too.",
+        "[One example](../experiments/2026-11-27-h100-nine-winners-verified.md) is on the page that also says",
+        "which build of `torch.compile` was timed: on tasks that hold out shapes, until effort `beside` came",
+        "on 2026-11-27, not the one that a user of one shape has.",
     ]
     return "\n".join(lines) + "\n"
 

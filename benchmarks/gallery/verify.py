@@ -34,6 +34,8 @@ RESULTS = sorted(
 )
 CAMPAIGNS = (HERE / "half.tar.xz", HERE / "same.tar.xz", HERE / "more.tar.xz")
 MOST_SECONDS = 3.0
+BUILD_SECONDS = 400.0
+"""The limit of each: two ways took more than their 180 s to build where three verifications shared 16 CPUs."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,8 @@ def main() -> None:
 
 async def measured(entry: GalleryEntry, device: str, known: Known) -> tuple[Result, ...]:
     """The results of one winner and of all that stands beside it."""
-    options = replace(entry.found.options, device=device, max_timing_seconds=MOST_SECONDS)
+    terms = {"max_timing_seconds": MOST_SECONDS, "timeout_seconds": BUILD_SECONDS}
+    options = replace(entry.found.options, device=device, **terms)
     began = time.monotonic()
 
     def on_stage(stage: str) -> None:

@@ -24,12 +24,13 @@ from pike.core.errors import StoreError, UserError
 from pike.core.events import Judged, QueryAnswered
 from pike.core.settings.config import EngineConfig
 from pike.core.task import Task, TaskKind
-from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest, Status
+from pike.core.verdict.evaluation import Effort, EvaluateOptions, Evaluation, EvaluationRequest, Status
+from pike.engine.executors.contract import evaluate_finally
 from pike.engine.executors.instant import instant_verdict
 from pike.engine.executors.pool import WorkerPool
 from pike.engine.external import batch, external_run
-from pike.engine.external.bundle import read_bundle, read_verdicts
-from pike.engine.external.elsewhere import tell_verdicts
+from pike.engine.external.bundle import Verdict, read_bundle, read_verdicts, source_digest
+from pike.engine.external.elsewhere import VerdictsElsewhere, tell_verdicts
 from pike.engine.external.judging import JudgedBundles, judge_bundles
 from pike.tasks.files import task_files
 
@@ -128,6 +129,19 @@ async def test_a_file_without_a_verdict_is_said_to_hold_none(
     out.write_text(out.read_text().splitlines(keepends=True)[0])
     assert await asyncio.to_thread(main.run, ["tell", str(run), str(out)]) == 0
     assert "holds no verdict yet" in " ".join(capsys.readouterr().out.split())
+
+
+async def test_a_baseline_that_is_asked_for_again_finds_the_verdict_of_its_group() -> None:
+    requests = [
+        EvaluationRequest(TASK, "best", effort=Effort.FINAL),
+        EvaluationRequest(TASK, "way", effort=Effort.BESIDE),
+    ]
+    found = Evaluation(Status.WRONG_OUTPUT, "off"), Evaluation(Status.UNTRUSTED_TIMING, "busy")
+    sources = tuple(source_digest(one.source) for one in requests)
+    verdict = Verdict(0, "", "", EvaluateOptions(), Effort.FINAL, sources, found)
+    there = VerdictsElsewhere(DeviceFacts("cpu", "instant"), [verdict])
+    assert await evaluate_finally(there, requests, None) == [*found]
+    assert not there.waiting
 
 
 async def test_several_bundles_are_judged_by_one_pool_and_keep_their_verdicts_apart(tmp_path: Path) -> None:

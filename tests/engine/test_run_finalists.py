@@ -7,11 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from engine_material import IDEAS, MIXED, RuledJudge, coa, efa
+from engine_material import IDEAS, MIXED, TASK, RuledJudge, coa, efa, events
 
 from pike import engine
 from pike.core.device import DeviceFacts
 from pike.core.errors import UserError
+from pike.core.events import Compared
 from pike.core.verdict.evaluation import (
     ON_SOME_VALUES,
     Effort,
@@ -22,6 +23,7 @@ from pike.core.verdict.evaluation import (
     WorstInputs,
 )
 from pike.engine.executors.instant import instant_verdict
+from pike.engine.executors.recorded import RecordedExecutor
 
 
 async def test_a_run_spends_its_budget_and_reports_a_remeasured_winner(run, tmp_path: Path) -> None:
@@ -144,6 +146,10 @@ async def test_baselines_are_measured_beside_the_finalists_and_enter_no_library(
     written = json.loads((tmp_path / "run" / "result.json").read_text())
     assert written["baselines"]["compile"]["status"] == verdict.status.value
     assert (await engine.read_result(tmp_path / "run")).baselines == result.baselines, "the journal holds it"
+    (compared,) = [event for event in events(tmp_path / "run") if isinstance(event, Compared)]
+    recorded = RecordedExecutor(tmp_path / "run")
+    again = await recorded.evaluate(EvaluationRequest(TASK, compared.source, effort=Effort.BESIDE))
+    assert again == verdict, "a replay finds it"
 
 
 async def test_a_baseline_that_does_not_exist_there_is_refused_before_anything_is_spent(run, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_every_result_says_what_was_measured_where_and_how(made: str, out: Path)
     assert result.speedup == pytest.approx(2.0)
     assert result.task_digest == digest(Path(made, "2_Up.py").read_text())
     place = result.provenance
-    assert (place.options.precision, place.effort, place.judges) == (Precision.HALF, Effort.FINAL, 2)
+    assert (place.options.precision, place.effort, place.judges) == (Precision.HALF, Effort.BESIDE, 2)
     assert (place.command, place.commit, place.date[-6:]) == ("pike suite made", "abc", "+00:00")
     assert set(store.read_results([out])) == set(found)
     assert [path.suffix for path in out.glob("results-*")] == [".jsonl"], "one file is quickly carried away"

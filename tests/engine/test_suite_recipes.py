@@ -78,7 +78,7 @@ def test_baselines_beside_the_finalists_are_results_that_name_the_search(tmp_pat
     assert list(found) == ["compile", "cuda-graph", "recipes"]
     assert {name: one.beside for name, one in found.items()} == dict.fromkeys(found, "recipes") | {"recipes": ""}
     beside = found["compile"]
-    assert beside.contender.kind is ContenderKind.BASELINE and beside.provenance.effort is Effort.FINAL
+    assert beside.contender.kind is ContenderKind.BASELINE and beside.provenance.effort is Effort.BESIDE
     assert beside.speedup == 2.0 and not beside.recipes and beside.provenance.device == H100
     assert set(store.read_results([tmp_path])) == set(found.values())
     again = Workers(answer, H100)

@@ -73,9 +73,11 @@ class Checks:
         self.call_seconds = 0.0
 
     def before_timing(self, effort: Effort, again: bool = False) -> None:
-        """Try secret inputs, many more `again`; beyond a search also other distributions, of finalists also shapes."""
-        thorough = effort is not Effort.SEARCH
-        left = self._options.correctness_seeds + (_FINAL_SEEDS if thorough else 0)
+        """Try secret inputs, many more `again`, and beyond a search other distributions.
+
+        Of finalists also other numbers and shapes.
+        """
+        left = self._options.correctness_seeds + _FINAL_SEEDS * (effort is not Effort.SEARCH)
         while left > 0 or self._tried < 2:  # the first call is timed alone; two outputs are alive after it
             left -= self._try_drawn(pair=self._tried == 1 and self._prepared.shape.slots > 1)
         self._settle()
@@ -83,11 +85,11 @@ class Checks:
         for _ in range(_MORE_CALLS if again else 0):
             if self._clock() < until:
                 self._runner.call(self._runner.stage(self._prepared.draw(secrets.randbits(63))))
-        if thorough:
+        if effort is not Effort.SEARCH:
             self._try_distributions()
-            self._try_numbers()
             self.labels += [f"untested: {kind} inputs" for kind in unchanged(self._prepared.shape.inputs)]
         if effort is Effort.FINAL:
+            self._try_numbers()
             held_out = self._prepared.draw_held_out(secrets.randbits(63))
             for inputs in held_out:
                 self._try_held_out(inputs)

@@ -106,8 +106,8 @@ class Effort(StrEnum):
     FINAL = "final"
     """Thorough: what is reported at the end of a run."""
     BESIDE = "beside"
-    """For baselines beside finalists: timed like those, but not tried on held-out shapes, for each of
-    which a compiler builds anew."""
+    """For baselines: timed like finalists, but not tried on held-out shapes and other numbers, for
+    which compilers build anew, and another build."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,20 @@
 Knows what is asked of each. Does not know any of them.
 """
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 from pike.core.device import DeviceFacts
-from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest, OnStage, Requests, Status
+from pike.core.verdict.evaluation import (
+    Effort,
+    EvaluateOptions,
+    Evaluation,
+    EvaluationRequest,
+    OnStage,
+    Requests,
+    Status,
+)
 
 
 class JudgedElsewhere(Exception):
@@ -106,13 +116,17 @@ class ExploringWorker(Protocol):
         """What recipes say, as `Executor.explore`."""
 
 
-async def evaluate_finally(executor: Executor, requests: Requests, on_stage: OnStage | None = None) -> list[Evaluation]:
+async def evaluate_finally(
+    executor: Executor, requests: Requests, on_stage: OnStage | None, terms: Callable[[], EvaluateOptions] | None = None
+) -> list[Evaluation]:
     """The verdicts on finalists, in the same sessions, and once more where a time is not to be trusted.
 
-    A machine that is busy for a moment looks like this too.
+    A machine that is busy for a moment looks like this too. `terms` gives those of such a second
+    try, by default the first one's.
     """
     found = await executor.evaluate_together(requests, on_stage)
     for index, request in enumerate(requests):
         if found[index].status is Status.UNTRUSTED_TIMING and request.effort is not Effort.SEARCH:
-            found[index] = await executor.evaluate(request, on_stage)
+            again = replace(request, options=terms()) if terms else request
+            found[index] = await executor.evaluate(again, on_stage)
     return found

@@ -28,12 +28,12 @@ class RecordedExecutor(Executor):
         self._folder = folder
         self._device: DeviceFacts | None = None
         self._original_ms: float | None = None
-        self._verdicts: dict[tuple[str, Effort], list[Evaluation]] = defaultdict(list)
+        self._verdicts: dict[tuple[str, bool], list[Evaluation]] = defaultdict(list)
         self._read()
 
     async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
         """The recorded verdict, or an `infra-error` that says the run never judged this source."""
-        verdicts = self._verdicts.get((request.source, request.effort))
+        verdicts = self._verdicts.get((request.source, request.effort is Effort.SEARCH))
         if not verdicts:
             reason = f"The recorded run {self._folder} never judged this candidate ({request.effort.value})"
             return Evaluation(Status.INFRA_ERROR, reason)
@@ -62,8 +62,8 @@ class RecordedExecutor(Executor):
                     sources[candidate.id] = candidate.source
                 case Admitted(candidate=candidate, evaluation=evaluation):
                     sources[candidate.id] = candidate.source
-                    self._verdicts[candidate.source, Effort.SEARCH].append(evaluation)
+                    self._verdicts[candidate.source, True].append(evaluation)
                 case Compared(source=source, evaluation=evaluation):
-                    self._verdicts[source, Effort.BESIDE].append(evaluation)
+                    self._verdicts[source, False].append(evaluation)
                 case Judged(candidate_id=id_, evaluation=evaluation, effort=effort):
-                    self._verdicts[sources[id_], effort].append(evaluation)
+                    self._verdicts[sources[id_], effort is Effort.SEARCH].append(evaluation)

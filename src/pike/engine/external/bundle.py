@@ -78,7 +78,7 @@ class Verdict:
         run: as in `Waiting`.
         parcel: as in `Waiting`.
         terms: as in `Waiting`.
-        effort: how much was measured.
+        effort: how much was measured of the first of them; baselines come after finalists.
         sources: SHA-256 of each candidate.
         evaluations: in the order of `sources`.
     """

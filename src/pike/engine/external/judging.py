@@ -129,6 +129,6 @@ async def _within(seconds: float | None, work: list[asyncio.Task[None]]) -> None
 
 async def _judged(executor: Executor, number: int, waiting: Waiting, task: Task) -> Verdict:
     requests = [replace(one, task=task) for one in waiting.requests]
-    found = await evaluate_finally(executor, requests)
+    found = tuple(await evaluate_finally(executor, requests, None))
     sources = tuple(source_digest(one.source) for one in requests)
-    return Verdict(number, waiting.run, waiting.parcel, waiting.terms, requests[0].effort, sources, tuple(found))
+    return Verdict(number, waiting.run, waiting.parcel, waiting.terms, requests[0].effort, sources, found)

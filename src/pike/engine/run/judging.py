@@ -58,19 +58,18 @@ class Judging:
         count, options = self._timetable.final_plan(len(sources))
         if count == 0 and not is_first:
             raise NoTimeLeft
-        chosen = sources[: max(1, count)]
-        known = [one.candidate for one in self._state.solutions.values()]
         requests = []
-        for source in chosen:
+        for source in sources[: max(1, count)]:
+            known = (one.candidate for one in self._state.solutions.values())
             mine = [one for one in known if one.source == source]  # none of a baseline
             caches, effort = self._shared_caches(mine), Effort.FINAL if mine else Effort.BESIDE
             requests.append(EvaluationRequest(self._state.task, source, options, effort, caches=caches))
-        work = evaluate_finally(self._executor, requests, on_stage)
+        work = evaluate_finally(self._executor, requests, on_stage, lambda: self._timetable.final_plan(1)[1])
         try:
             found = await asyncio.wait_for(work, None if is_first else self._timetable.final_seconds_left)
         except TimeoutError:
             raise NoTimeLeft from None
-        return [*found, *[Evaluation(Status.INFRA_ERROR, TOO_SHORT)] * (len(sources) - len(chosen))]
+        return [*found, *[Evaluation(Status.INFRA_ERROR, TOO_SHORT)] * (len(sources) - len(found))]
 
     async def abandon(self) -> None:
         """Cancel every evaluation under way."""

@@ -41,11 +41,12 @@ class ResultTerms:
     def blank(self, cell: Cell, task: Task | None, device: DeviceFacts) -> Result:
         """The record of a cell that was not measured yet; `task` is None if it cannot be loaded."""
         is_baseline = cell.contender.kind is ContenderKind.BASELINE
-        measured_briefly = cell.contender.kind in (ContenderKind.BASELINE, ContenderKind.PUBLISHED)
+        effort = self.effort if is_baseline or cell.contender.kind is ContenderKind.PUBLISHED else Effort.FINAL
+        effort = Effort.BESIDE if is_baseline and effort is Effort.FINAL else effort
         place = Provenance(
             device=device,
             options=replace(self.options, device=device.device, precision=cell.precision),
-            effort=self.effort if measured_briefly else Effort.FINAL,
+            effort=effort,
             pike_version=pike.__version__,
             commit=self.commit,
             command=self.command,
@@ -124,6 +125,7 @@ def of_baselines(searched: Result, run: RunResult) -> tuple[Result, ...]:
             folder="",
             cold_start_seconds=None,
             beside=searched.contender.name,
+            provenance=replace(searched.provenance, effort=Effort.BESIDE),
         )
         for name, verdict in run.baselines
     )

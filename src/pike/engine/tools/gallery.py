@@ -213,8 +213,9 @@ async def measure(
             missing="",
             recipes=used,
             beside="" if source == entry.source else GALLERY,
+            provenance=replace(place, effort=request.effort),
         )
-        for (contender, source, used), verdict in zip(rows, found, strict=True)
+        for (contender, source, used), request, verdict in zip(rows, requests, found, strict=True)
     )
 
 
