@@ -44,6 +44,7 @@ class FakePrepared:
         return self.expected(inputs)
 
     def draw_held_out(self, seed: int) -> tuple[Inputs, ...]:
+        self.asked.append("held-out")
         return ()
 
     def release_memory(self) -> None:
@@ -120,6 +121,17 @@ def test_children_release_their_caches_for_other_distributions_too_and_none_is_l
     assert runner.orders == [Command.RELEASE]
     assert runner.calls == 3 + len(DISTRIBUTIONS)
     assert not checks.labels
+
+
+@pytest.mark.parametrize(
+    ("effort", "calls", "asks"),
+    [(Effort.SEARCH, 3, 0), (Effort.BESIDE, 5 + len(DISTRIBUTIONS), 0), (Effort.FINAL, 5 + len(DISTRIBUTIONS), 1)],
+)
+def test_a_baseline_is_tried_as_a_finalist_is_but_for_held_out_shapes(effort, calls, asks):
+    prepared, runner = FakePrepared(), Runner([0.1])
+    checks = Checks(prepared, runner, EvaluateOptions(correctness_seeds=3), lambda: runner.now)
+    checks.before_timing(effort)
+    assert (runner.calls, prepared.asked.count("held-out")) == (calls, asks)
 
 
 def test_an_answer_in_float64_may_be_longer_by_a_rounding_error():

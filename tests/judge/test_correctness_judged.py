@@ -156,13 +156,7 @@ def test_a_finalist_need_not_know_an_edge_that_the_reference_does_not_take(final
 def test_a_finalist_right_on_held_out_shapes_is_timed_on_the_judged_one(final, verdict, task, rewrite):
     held_out = replace(task, source=task.source + HELD_OUT)
     assert final(rewrite(), held_out).status is Status.VALID
-    for effort in (Effort.SEARCH, Effort.BESIDE):  # nor a baseline, whose compiler would build each shape anew
-        assert verdict(rewrite("y = y if len(x) == 64 else 0"), held_out, effort=effort).status is Status.VALID
-
-
-def test_what_stands_beside_finalists_is_tried_on_other_distributions(verdict, task, rewrite):
-    found = verdict(rewrite("y = y if x.std() < 5.0 else 0 * y"), task, effort=Effort.BESIDE)
-    assert found.status is Status.WRONG_OUTPUT and "on inputs with" in found.reason
+    assert verdict(rewrite("y = y if len(x) == 64 else 0"), held_out).status is Status.VALID  # not while searching
 
 
 def test_held_out_shapes_that_the_reference_does_not_take_are_the_tasks_fault(final, task, rewrite):
