@@ -26,9 +26,11 @@ from pike.core.verdict.evaluation import (
     EvaluateOptions,
     Evaluation,
     EvaluationRequest,
+    OnStage,
     Status,
 )
 from pike.engine import Executor, LocalExecutor
+from pike.engine.executors.contract import evaluate_finally
 from pike.engine.executors.instant import InstantExecutor, instant_verdict
 from pike.engine.executors.local import judge_count
 from pike.engine.executors.pool import MOST_OVERTAKEN, WorkerPool
@@ -138,6 +140,22 @@ class TestRecorded(ExecutorContract):
 
 def request(source: str, effort: Effort = Effort.SEARCH) -> EvaluationRequest:
     return EvaluationRequest(TASK, source, effort=effort)
+
+
+@pytest.mark.parametrize(("effort", "seconds"), [(Effort.SEARCH, [3.0]), (Effort.FINAL, [3.0, 1.0])])
+async def test_only_what_is_reported_is_tried_again_on_a_busy_machine_and_in_the_time_that_is_left(
+    effort: Effort, seconds: list[float]
+) -> None:
+    asked = list[float]()
+
+    class Busy(InstantExecutor):
+        async def evaluate(self, request: EvaluationRequest, on_stage: OnStage | None = None) -> Evaluation:
+            asked.append(request.options.max_timing_seconds)
+            return Evaluation(Status.UNTRUSTED_TIMING, "busy")
+
+    requests = [EvaluationRequest(TASK, GOOD, EvaluateOptions(max_timing_seconds=3.0), effort)]
+    await evaluate_finally(Busy(), requests, None, lambda: EvaluateOptions(max_timing_seconds=1.0))
+    assert asked == seconds
 
 
 def test_the_instant_verdict_is_what_the_source_says() -> None:

@@ -106,8 +106,8 @@ class Effort(StrEnum):
     FINAL = "final"
     """Thorough: what is reported at the end of a run."""
     BESIDE = "beside"
-    """For baselines: timed like finalists, but not tried on held-out shapes and other numbers, for
-    which compilers build anew, and another build."""
+    """For baselines: as `final`, without held-out shapes and other numbers. So a compiler has one
+    build when it is timed, that for the judged call."""
 
 
 @dataclass(frozen=True, slots=True)

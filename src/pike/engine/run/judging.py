@@ -60,8 +60,8 @@ class Judging:
             raise NoTimeLeft
         requests = []
         for source in sources[: max(1, count)]:
-            known = (one.candidate for one in self._state.solutions.values())
-            mine = [one for one in known if one.source == source]  # none of a baseline
+            # A baseline is no candidate of the run.
+            mine = [one.candidate for one in self._state.solutions.values() if one.candidate.source == source]
             caches, effort = self._shared_caches(mine), Effort.FINAL if mine else Effort.BESIDE
             requests.append(EvaluationRequest(self._state.task, source, options, effort, caches=caches))
         work = evaluate_finally(self._executor, requests, on_stage, lambda: self._timetable.final_plan(1)[1])
