@@ -26,6 +26,8 @@ from pike.recipes.search.explored import problem_of
 
 MINE = "recipes"
 WAYS = ("compile", "compile:reduce-overhead", "cuda-graph")
+BUILD_SECONDS = 400.0
+"""The limit of each, as in `gallery/verify.py`."""
 
 
 def main() -> None:
@@ -45,7 +47,10 @@ def main() -> None:
         return
     found = winners(given.archive)
     options = EvaluateOptions(
-        device=given.device, precision=Precision(given.precision), max_timing_seconds=given.seconds
+        device=given.device,
+        precision=Precision(given.precision),
+        max_timing_seconds=given.seconds,
+        timeout_seconds=BUILD_SECONDS,
     )
     for name in given.tasks:
         recipes = found.get(name)
