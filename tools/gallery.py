@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import geometric_mean
 
 from pike import store
 from pike.core import figures
@@ -147,6 +148,8 @@ def _index(found: Sequence[GalleryEntry]) -> str:
         lines.append(f"| {' | '.join(cells)} |")
     lines += [
         "",
+        *(line for each in (COMPILE, RECIPES) if (line := _geomean(found, each))),
+        "",
         "*Over eager* compares with the original in eager PyTorch, which stays in float32 at `half`, with the",
         "95 % interval. Eager takes longer than compiled code on small models because it launches many",
         "kernels. *Over compile* compares with the fastest way of `torch.compile` in the same sessions, *over",
@@ -166,6 +169,15 @@ def _index(found: Sequence[GalleryEntry]) -> str:
         "on 2026-11-27, not the one that a user of one shape has.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _geomean(found: Sequence[GalleryEntry], contender: str) -> str:
+    """How far ahead the winners are together, empty where nothing was measured beside them."""
+    over = [one for entry in found if (one := entry.over(contender))]
+    if not over:
+        return ""
+    mean, least = figures.times(geometric_mean(over)), figures.times(min(over))
+    return f"- Over {contender}: {mean} (geomean of {figures.plural(len(over), 'winner')}), at least {least}."
 
 
 def _page(entry: GalleryEntry) -> str:
