@@ -152,17 +152,18 @@ def _index(found: Sequence[GalleryEntry]) -> str:
         "",
         "*Over eager* compares with the original in eager PyTorch, which stays in float32 at `half`, with the",
         "95 % interval. Eager takes longer than compiled code on small models because it launches many",
-        "kernels. *Over compile* compares with the fastest way of `torch.compile` in the same sessions, *over",
-        "recipes* with the best composition of recipes that was known at that time, where those were",
-        "measured. Ways that were not built in time are left out, and named on the winner's page. A CUDA",
-        "graph of the original is not in these columns and can be faster on small models.",
+        "kernels. *Over compile* compares with the fastest way of `torch.compile` beside it, *over recipes*",
+        "with the best composition of recipes that was known at that time, where those were measured. Ways",
+        "that were not built in time are left out, and named on the winner's page. A CUDA graph of the",
+        "original is not in these columns and can be faster on small models.",
         "",
         "A figure *in its search* is that of the search's own file and task, which may be the published task",
         "of the same model. Other judges were at work beside it, which slows eager PyTorch most: a model",
         "of many small kernels by half and more, so that *over eager* says too much.",
         "A *verified* figure is that of the winner's file in this gallery on the task of this project.",
-        "Where outputs are large, as those of `resnet_block`, only some [fit into the same",
-        "sessions](../concepts/timing.md); the others were timed right afterwards.",
+        "Where outputs are large or memory is scarce, only some [fit into the same",
+        "sessions](../concepts/timing.md), and the others were timed right afterwards. So it was with",
+        f"{_apart(found)}.",
         "Verifications side by side on one host slow what waits for the CPU, compositions of recipes too.",
         "[One example](../experiments/2026-11-27-h100-nine-winners-verified.md) is on the page that also says",
         "which build of `torch.compile` was timed: on tasks that hold out shapes, until effort `beside` came",
@@ -177,7 +178,18 @@ def _geomean(found: Sequence[GalleryEntry], contender: str) -> str:
     if not over:
         return ""
     mean, least = figures.times(geometric_mean(over)), figures.times(min(over))
-    return f"- Over {contender}: {mean} (geomean of {figures.plural(len(over), 'winner')}), at least {least}."
+    words = figures.plural(len(over), "winner")
+    return f"- Over {contender}, the fastest of each: {mean} (geomean of {words}), at least {least}."
+
+
+def _apart(found: Sequence[GalleryEntry]) -> str:
+    """The winners that were timed in other sessions than what stands beside them, by the original's time."""
+
+    def originals(entry: GalleryEntry) -> set[float]:
+        timings = [one.evaluation.timing for one in entry.results if one.evaluation]
+        return {timing.reference_ms for timing in timings if timing}
+
+    return ", ".join(f"`{entry.name}`" for entry in found if entry.verified and len(originals(entry)) > 1)
 
 
 def _page(entry: GalleryEntry) -> str:

@@ -9,7 +9,8 @@ bash benchmarks/lanes.sh 960 "$1" 16 'case $NAME in
     cold:*)
         CUDA_VISIBLE_DEVICES=${DEVICE#cuda:} python3 benchmarks/anytime.py "zoo/${NAME#cold:}" --run "runs/${NAME#cold:}" \
             --minutes 6 --precision half --device cuda --set engine.finalists=1 --set engine.baselines=[] \
-            --set evaluate.max_timing_seconds=3 --set evaluate.threads=4 --out "$FILE" ;;
+            --set evaluate.max_timing_seconds=3 --set evaluate.threads=4 --out "$FILE"
+        cp "runs/${NAME#cold:}"/*/result.json "${FILE%.jsonl}.result.json" ;;
     *)
         python3 benchmarks/zoo_beside.py "$FILE" benchmarks/trials/h200-x8-2026-11-27/zoo_half_cold.tar.xz "zoo/$NAME" \
             --device "$DEVICE" --ways compile compile:reduce-overhead compile:max-autotune cuda-graph ;;

@@ -34,6 +34,7 @@ from pike.judge.calls.runner import Misfit
 from pike.judge.candidate_evaluation import CandidateEvaluation, JudgeTools
 from pike.judge.child.memory.cuda_driver import CudaDriverError
 from pike.judge.child.orders import Shape
+from pike.judge.child.stub import choose_kernels
 from pike.judge.lint import lint, look_for_trivial
 from pike.judge.prepared_task import PreparedTask
 from pike.judge.process.filters import not_enforced
@@ -68,6 +69,7 @@ class Judge:
             prepare: prepares the task of a request, by default a `PreparedTask` that is linted if
                 the options say so.
         """
+        choose_kernels()  # originals answer in this process
         self._ceilings, self._lock_of, self._prepare = ceilings, lock_of, prepare or _prepared
         self._rooflines: dict[tuple[str, int], Roofline] = {}
         self._prepared: PreparedTask | None = None

@@ -93,15 +93,6 @@ class ResultsTable:
         """The results of a task in the order of the columns, None where there is none."""
         return tuple(self.cells.get((task, column.contender.name)) for column in self.columns)
 
-    def eager_ms(self, task: str) -> float | None:
-        """Eager execution's time: the median over everything that was timed against it."""
-        times = [
-            result.evaluation.timing.reference_ms
-            for (id_, _), result in self.cells.items()
-            if id_ == task and result.evaluation and result.evaluation.timing
-        ]
-        return statistics.median(times) if times else None
-
     def leads(self, recipes: Column) -> list[float]:
         """How many times as long as the recipes' candidate that of the fastest baseline takes.
 

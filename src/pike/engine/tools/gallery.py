@@ -96,7 +96,7 @@ class GalleryEntry:
         return result.evaluation if result and result.evaluation else self.found.evaluation
 
     def over(self, contender: str) -> float | None:
-        """How many times as long the fastest of the same sessions takes whose name begins so; None where unknown."""
+        """How many times as long the fastest beside it takes whose name begins so; None where unknown."""
         mine = self.verified.evaluation if self.verified else None
         ways = [one for one in self.results if one.contender.name.startswith(contender)]
         times = [one.evaluation.candidate_ms for one in ways if one.evaluation and one.evaluation.candidate_ms]

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -42,6 +43,18 @@ from pike.judge.child.orders import (
 )
 from pike.judge.child.profiling import Recorder
 from pike.judge.child.skip_init import SkipInit
+
+_FROM_MKL = "acos asin atan cos cosh erf erfc erfinv exp expm1 lgamma log log10 log1p log2 sin sinh sqrt tan tanh"
+
+
+def choose_kernels() -> None:
+    """Call each function that PyTorch's CPU build takes from MKL once, on one thread.
+
+    MKL chooses a function's kernel at its first call. When several threads make that call at once, one of
+    them may use a kernel with errors of 1e-4 (https://github.com/pytorch/pytorch/issues/188792).
+    """
+    for name, dtype in product(_FROM_MKL.split(), (torch.float32, torch.float64)):
+        getattr(torch, name)(torch.full((1,), 0.5, dtype=dtype))
 
 
 def preload(for_cpu: bool = False) -> None:
@@ -103,6 +116,7 @@ class Stub:
         """Import the candidate; extensions that it compiles inline are compiled here."""
         self.device = torch.device(order.device)
         sys.path[:0] = list(order.import_paths)
+        choose_kernels()
         if order.threads:
             torch.set_num_threads(order.threads)
         if self.device.type == "cuda":
