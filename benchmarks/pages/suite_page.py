@@ -236,16 +236,6 @@ def _heading(contender: str) -> str:
     return WINNERS if contender == RECIPES else contender
 
 
-def eager_ms(found: ResultsTable, task: str) -> float | None:
-    """Eager execution's time: the median over everything that was timed against it."""
-    times = [
-        result.evaluation.timing.reference_ms
-        for (id_, _), result in found.cells.items()
-        if id_ == task and result.evaluation and result.evaluation.timing
-    ]
-    return statistics.median(times) if times else None
-
-
 def _tasks(found: ResultsTable, times: PublishedTimes | None, context: Context) -> str:
     names = [column.contender.name for column in found.columns if column.tried or column.missing]
     names.sort(key=lambda name: name != PEER)
@@ -253,7 +243,7 @@ def _tasks(found: ResultsTable, times: PublishedTimes | None, context: Context) 
     published, used = ["published eager ms"] * bool(times), [COLD, "recipes used"] * recipes
     rows = []
     for task in found.tasks:
-        row = [stem_of(task), plain_ms(eager_ms(found, task))]
+        row = [stem_of(task), plain_ms(found.eager_ms(task))]
         row += [plain_ms(times.eager_ms(stem_of(task)))] if times else []
         row += [_cell(found.cells.get((task, name)), context.members.get(task)) for name in names]
         row += [context.cold.cell(found, task), _composition(found, task)] * recipes

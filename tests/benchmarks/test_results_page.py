@@ -16,7 +16,7 @@ from pages.chart import bars_of, chart
 from pages.cold import read_cold
 from pages.index_page import index_page, published_page
 from pages.published import PublishedFigures, read_published
-from pages.suite_page import Context, clamped_over, eager_ms, page_name, suite_page
+from pages.suite_page import Context, clamped_over, page_name, suite_page
 
 from pike.baselines.catalogue import BASELINES
 from pike.core.comparison.contender import Contender, ContenderKind
@@ -89,7 +89,7 @@ def test_a_failed_and_a_slower_task_count_as_one_in_the_clamped_geomean_only() -
     assert recipes.build_seconds == pytest.approx(7.0), "build, load and the first call"
     assert (autotune.tried, autotune.slower) == (2, 0), "its interval reaches eager's speed"
     assert tensorrt.clamped is None and tensorrt.raw is None and tensorrt.missing
-    assert eager_ms(table, "level3-pike/9_ResNet18") == pytest.approx(6.0)
+    assert table.eager_ms("level3-pike/9_ResNet18") == pytest.approx(6.0)
 
 
 def test_contenders_are_compared_with_recipes_by_their_times() -> None:

@@ -93,6 +93,11 @@ class ResultsTable:
         """The results of a task in the order of the columns, None where there is none."""
         return tuple(self.cells.get((task, column.contender.name)) for column in self.columns)
 
+    def eager_ms(self, task: str) -> float | None:
+        """Eager execution's time: the median over everything that was timed against it."""
+        times = [one.timing.reference_ms for result in self._of(task) if (one := result.evaluation) and one.timing]
+        return statistics.median(times) if times else None
+
     def leads(self, recipes: Column) -> list[float]:
         """How many times as long as the recipes' candidate that of the fastest baseline takes.
 
@@ -101,16 +106,14 @@ class ResultsTable:
         found = []
         for task in self.tasks:
             mine = self.cells.get((task, recipes.contender.name))
-            others = (
-                _times_as_long(result, mine)
-                for (id_, _), result in self.cells.items()
-                if mine
-                and id_ == task
-                and result.contender.kind is not ContenderKind.RECIPES
-                and result.contender.name != _EAGER
-            )
-            found += [min(ratios)] if (ratios := [ratio for ratio in others if ratio is not None]) else []
+            others = (one for one in self._of(task) if one.contender.kind is not ContenderKind.RECIPES)
+            timed = (one for one in others if one.contender.name != _EAGER)
+            ratios = [ratio for one in timed if mine and (ratio := _times_as_long(one, mine)) is not None]
+            found += [min(ratios)] if ratios else []
         return found
+
+    def _of(self, task: str) -> list[Result]:
+        return [result for (id_, _), result in self.cells.items() if id_ == task]
 
 
 def tables(
