@@ -28,7 +28,7 @@ from pike.judge.candidate_file import has_third_party_header
 
 ROOT = Path(__file__).resolve().parents[2]
 ENTRIES = chosen(())
-HEAVY = ["densenet201", "llama3_step", "vit_b_16"]
+HEAVY = ["causal_attention", "densenet201", "llama3_step", "mb_conv", "resnet18", "vit_b_16"]
 """Winners whose originals take seconds to build and to calibrate on a CPU."""
 LIGHT = [entry.name for entry in ENTRIES if entry.name not in HEAVY]
 named = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)

@@ -233,6 +233,7 @@ class Elements(TorchDispatchMode):
         return made
 
 
+@pytest.mark.slow
 def test_nothing_trivial_passes(small):
     report = lint(small, MOST_LINT_SECONDS)
     assert not report.passing, [answer.name for answer in report.passing]
