@@ -53,3 +53,16 @@ def test_an_environment_whose_python_is_gone_is_made_again(setup: ModuleType) ->
     setup.VENV.mkdir()
     setup.stamp_file("runtime").write_text(setup.fingerprint())
     assert not setup.is_current("runtime")
+
+
+def test_uv_takes_packages_from_where_pip_takes_them(setup: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = (
+        ":env:.find-links='/opt/wheels'\n:env:.default-timeout='9'\nglobal.index-url='https://mirror.test/simple'\n"
+        "global.extra-index-url='file:///a/simple\\nfile:///b/simple'\ninstall.no-index='true'\n"
+    )
+    found = subprocess.CompletedProcess([], 0, stdout=listed)
+    monkeypatch.setattr(setup.subprocess, "run", lambda *_, **__: found)
+    assert setup.pip_sources()[2:] == [
+        *("--find-links", "/opt/wheels", "--index-url", "https://mirror.test/simple"),
+        *("--extra-index-url", "file:///a/simple", "--extra-index-url", "file:///b/simple", "--no-index"),
+    ]
