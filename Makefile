@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo "make demo    optimise two real models on this machine, without a key or a GPU (four minutes on two cores)"
-	@echo "make test    run the tests but the slow ones (15 minutes on two cores)"
+	@echo "make test    run the tests but the slow ones (12 minutes on two cores)"
 	@echo "make test-slow   run the slow ones: examples, whole runs, compiled recipes, the zoo under the judge"
 	@echo "make check   format, lint, types, import floors and the documentation site"
 	@echo "make docs    build the documentation site into build/site"
