@@ -55,14 +55,42 @@ def test_an_environment_whose_python_is_gone_is_made_again(setup: ModuleType) ->
     assert not setup.is_current("runtime")
 
 
-def test_uv_takes_packages_from_where_pip_takes_them(setup: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pips_settings_are_read_whatever_they_hold(setup: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = (
-        ":env:.find-links='/opt/wheels'\n:env:.default-timeout='9'\nglobal.index-url='https://mirror.test/simple'\n"
+        ":env:.constraint='/a.txt'\nglobal.constraint=\"/it's.txt\"\ndownload.index-url='https://other.test'\n"
         "global.extra-index-url='file:///a/simple\\nfile:///b/simple'\ninstall.no-index='true'\n"
     )
     found = subprocess.CompletedProcess([], 0, stdout=listed)
     monkeypatch.setattr(setup.subprocess, "run", lambda *_, **__: found)
-    assert setup.pip_sources()[2:] == [
-        *("--find-links", "/opt/wheels", "--index-url", "https://mirror.test/simple"),
-        *("--extra-index-url", "file:///a/simple", "--extra-index-url", "file:///b/simple", "--no-index"),
-    ]
+    assert setup.pip_settings() == {
+        "constraint": ["/a.txt", "/it's.txt"],
+        "extra-index-url": ["file:///a/simple", "file:///b/simple"],
+        "no-index": ["true"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "uv_works", "asked"),
+    [({}, True, ["uv"]), ({}, False, ["uv", "pip"]), ({"index-url": ["https://mirror.test"]}, True, ["pip"])],
+    ids=["uv", "uv-fails", "an-index-of-its-own"],
+)
+def test_pip_installs_where_uv_cannot_or_may_not(
+    setup: ModuleType, monkeypatch: pytest.MonkeyPatch, settings: dict, uv_works: bool, asked: list[str]
+) -> None:
+    done: list[str] = []
+
+    def install(*what: object, quiet: bool = False) -> bool:
+        done.extend(["pip"] * ("--editable" in what))
+        return True
+
+    def succeeds(command: list[object]) -> bool:
+        done.append("uv")
+        return uv_works
+
+    setup.VENV.mkdir()
+    monkeypatch.setattr(setup.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, stdout="2.13.0"))
+    monkeypatch.setattr(setup, "pip_settings", lambda: settings)
+    monkeypatch.setattr(setup, "install", install)
+    monkeypatch.setattr(setup, "succeeds", succeeds)
+    setup.install_project("")
+    assert done == asked

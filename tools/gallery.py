@@ -161,13 +161,13 @@ def _index(found: Sequence[GalleryEntry]) -> str:
         "of the same model. Other judges were at work beside it, which slows eager PyTorch most: a model",
         "of many small kernels by half and more, so that *over eager* says too much.",
         "A *verified* figure is that of the winner's file in this gallery on the task of this project.",
-        "Where outputs are large or memory is scarce, only some [fit into the same",
-        "sessions](../concepts/timing.md), and the others were timed right afterwards. So it was with",
-        f"{_apart(found)}.",
+        "Where outputs are large, only some [fit into the same sessions](../concepts/timing.md), and the",
+        "others were timed right afterwards. In more sessions than one, for this or another reason:",
+        f"{_apart(found) or 'none'}.",
         "Verifications side by side on one host slow what waits for the CPU, compositions of recipes too.",
         "[One example](../experiments/2026-11-27-h100-nine-winners-verified.md) is on the page that also says",
         "which build of `torch.compile` was timed: on tasks that hold out shapes, until effort `beside` came",
-        "on 2026-11-27, not the one that a user of one shape has.",
+        "on 2026-11-27, not the one that a user of one shape has. So the geomean over it is not final.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -1,19 +1,19 @@
 """Makes the environment that the Makefile's targets run in: `.venv` with PIKE and what it needs.
 
 Knows how to end up with the right build of torch: the CPU build on a machine without an NVIDIA GPU,
-which saves gigabytes of CUDA. Needs only the standard library. uv installs what pip would install, in
-a tenth of the time; where uv cannot, pip does. Does not know any package index by address: pip's own
-settings name the sources, for uv too, and uv knows PyTorch's indexes by itself.
+which saves gigabytes of CUDA. Needs only the standard library. uv installs the rest, which takes pip
+a minute longer; where uv cannot, or pip's settings name an index of their own, pip does. Does not
+know any package index by address: pip's own settings name them, and uv knows PyTorch's by itself.
 
 Usage: python3 tools/setup.py [runtime|test|docs]
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -31,8 +31,8 @@ before it."""
 NOT_COMPILED = r"site-packages/(pip|ray|mypy|transformers/models|.*/tests)/"
 """What `compile_all` leaves out: a third of all code, which no child imports, or only after its parent has."""
 
-SOURCES = "index-url|extra-index-url|find-links|constraint|no-index"
-"""The settings of pip that say where packages come from and which."""
+ONLY_PIP = {"index-url", "no-index", "proxy", "client-cert"}
+"""Where pip needs one of these settings to reach its packages, uv is not asked: it does not read them."""
 
 DECLARED = """
 if not _has_ops():  # added by tools/setup.py of PIKE
@@ -145,8 +145,10 @@ def install_project(extras: str) -> None:
     constraints = VENV / "keep-torch.txt"
     constraints.write_text(f"torch=={version}\n")
     wanted = ["--constraint", constraints, "--editable", f"{ROOT}{extras}"]
-    install("uv")
-    if not succeeds([*uv_install(), *pip_sources(), *wanted]):
+    settings = pip_settings()
+    limits = [word for each in settings.get("constraint", []) for word in ("--constraint", each)]
+    if ONLY_PIP & set(settings) or not install("uv", quiet=True) or not succeeds([*uv_install(), *limits, *wanted]):
+        say("with pip, because uv does not know its settings, or could not")
         install(*wanted)
 
 
@@ -161,6 +163,7 @@ def mend_torchvision() -> None:
         return
     say("installing the CPU build of torchvision")
     wanted = ["--torch-backend=cpu", "--no-deps", "--reinstall-package", "torchvision", "torchvision"]
+    os.environ.setdefault("UV_HTTP_RETRIES", "1")  # there is another way
     command = [*uv_install(), "--constraint", VENV / "keep-torch.txt", *wanted]
     if succeeds(command) and works(venv_python(), "import torchvision"):
         return
@@ -207,21 +210,21 @@ def install(*what: str | Path, quiet: bool = False) -> bool:
 def uv_install() -> list[str | Path]:
     """uv's command that installs into the environment.
 
-    It tries an index that does not answer only once more. Files are copies of its cache, because
-    `mend_torchvision` changes one.
+    Files are copies of its cache, because `mend_torchvision` changes one.
     """
-    os.environ.update(UV_HTTP_RETRIES="1", UV_LINK_MODE="copy")
+    os.environ["UV_LINK_MODE"] = "copy"
     return [venv_python(), "-m", "uv", "pip", "install", "--python", venv_python()]
 
 
-def pip_sources() -> list[str]:
-    """Options of uv that stand for pip's settings of where packages come from."""
+def pip_settings() -> dict[str, list[str]]:
+    """pip's settings for an installation, the values of each name."""
     command = [venv_python(), "-m", "pip", "config", "list"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    found = ["--index-strategy", "unsafe-best-match"]  # as pip does: the newest of all indexes
-    for name, value in re.findall(rf"^.*[.]({SOURCES})='(.*)'$", listed, re.MULTILINE):
-        values = [] if name == "no-index" else value.replace("\\n", " ").split()
-        found += [word for each in values for word in (f"--{name}", each)] or ["--no-index"]
+    found: dict[str, list[str]] = {}
+    for key, value in (line.split("=", 1) for line in listed.splitlines() if "=" in line):
+        section, _, name = key.rpartition(".")
+        if section in ("global", "install", ":env:"):
+            found.setdefault(name, []).extend(str(ast.literal_eval(value)).splitlines())
     return found
 
 

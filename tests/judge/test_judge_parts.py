@@ -11,6 +11,8 @@ import torch
 
 from pike.core.errors import UserError
 from pike.core.verdict.evaluation import Tolerance
+from pike.judge import judge
+from pike.judge.child import stub
 from pike.judge.child.delivery import is_rehearsed
 from pike.judge.child.memory.layout import (
     ContractBroken,
@@ -20,6 +22,7 @@ from pike.judge.child.memory.layout import (
     put_together,
     views,
 )
+from pike.judge.child.orders import BuildOrder
 from pike.judge.child.stub import Stub
 from pike.judge.correctness.compare import Expected, compare
 from pike.judge.reference.reference import Inputs, like
@@ -179,6 +182,16 @@ def test_a_child_hands_back_device_memory_when_it_is_told_to(monkeypatch, name, 
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append(1))
     Stub(device=torch.device(name)).release()
     assert len(calls) == handed_back
+
+
+def test_judges_and_children_choose_kernels_before_there_are_threads(monkeypatch):
+    done: list[str] = []
+    for module in (judge, stub):
+        monkeypatch.setattr(module, "choose_kernels", lambda: done.append("chosen"))
+    monkeypatch.setattr(torch, "set_num_threads", lambda _: done.append("threads"))
+    judge.Judge().close()
+    Stub().build(BuildOrder("", "cpu", 2))
+    assert done == ["chosen", "chosen", "threads"]
 
 
 FIRST_ANSWERS = """
