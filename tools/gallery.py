@@ -178,8 +178,8 @@ def _geomean(found: Sequence[GalleryEntry], contender: str) -> str:
     if not over:
         return ""
     mean, least = figures.times(geometric_mean(over)), figures.times(min(over))
-    words = figures.plural(len(over), "winner")
-    return f"- Over {contender}, the fastest of each: {mean} (geomean of {words}), at least {least}."
+    words = f"the geomean of {figures.plural(len(over), 'winner')}"
+    return f"- The fastest of `{contender}` takes {mean} as long as the winner ({words}), {least} at least."
 
 
 def _apart(found: Sequence[GalleryEntry]) -> str:

@@ -148,7 +148,7 @@ def install_project(extras: str) -> None:
     settings = pip_settings()
     limits = [word for each in settings.get("constraint", []) for word in ("--constraint", each)]
     if ONLY_PIP & set(settings) or not install("uv", quiet=True) or not succeeds([*uv_install(), *limits, *wanted]):
-        say("with pip, because uv does not know its settings, or could not")
+        say("installing with pip: uv does not read its settings, or could not install")
         install(*wanted)
 
 

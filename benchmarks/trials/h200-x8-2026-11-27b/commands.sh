@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What made the files of this folder, on one host with eight H200s: 14 models beside the compiler, nine cold searches.
-# bash commands.sh LANES_RESULT, in the root of a checkout
+# bash commands.sh LANES_RESULT, in the root of a checkout. Written down afterwards: the commands in it were run, this
+# file was not.
 export TORCHINDUCTOR_COMPILE_THREADS=8
 beside=(beit_base coatnet_0 convnext_tiny deberta_v3 efficientnetv2_s eva02_tiny gemma_prefill graphsage gru_tagger
     lraspp lstm_language_model mamba2 mixtral opt_decode)
