@@ -165,9 +165,7 @@ def _index(found: Sequence[GalleryEntry]) -> str:
         "others were timed right afterwards. In more sessions than one, for this or another reason:",
         f"{_apart(found) or 'none'}.",
         "Verifications side by side on one host slow what waits for the CPU, compositions of recipes too.",
-        "[One example](../experiments/2026-11-27-h100-nine-winners-verified.md) is on the page that also says",
-        "which build of `torch.compile` was timed: on tasks that hold out shapes, until effort `beside` came",
-        "on 2026-11-27, not the one that a user of one shape has. So the geomean over it is not final.",
+        "[One example](../experiments/2026-11-27-h100-nine-winners-verified.md) is the composition for S4D.",
     ]
     return "\n".join(lines) + "\n"
 
