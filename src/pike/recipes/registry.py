@@ -30,6 +30,7 @@ from pike.recipes.lowering import (
 )
 from pike.recipes.precision import autocast, full_float32, sixteen_bits, split_products, tf32
 from pike.recipes.rewrites import (
+    few_queries,
     fold_batch_norm,
     fuse_linears,
     grouped_products,
@@ -55,6 +56,7 @@ RECIPES: tuple[Recipe, ...] = (
     winograd.WINOGRAD4_RECIPE,
     sdpa.RECIPE,
     prefix_attention.RECIPE,
+    few_queries.RECIPE,
     float32_attention.RECIPE,
     relu_attention.RECIPE,
     real_rotations.RECIPE,
