@@ -1,9 +1,10 @@
 """Parsing in several threads, while finalizers let others go on in the middle of it."""
 
+import ast
 import gc
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -32,21 +33,31 @@ def interrupted() -> Iterator[None]:
     gc.set_threshold(*threshold)
 
 
-@pytest.mark.usefixtures("interrupted")
-def test_threads_may_parse_at_once() -> None:
-    errors: list[Exception] = []
+def errors_of(*parsers: Callable[[str], object]) -> list[list[Exception]]:
+    """What each of these raises while all of them parse in threads of their own."""
+    errors: list[list[Exception]] = [[] for _ in parsers]
 
-    def work() -> None:
+    def work(parser: Callable[[str], object], met: list[Exception]) -> None:
         for _ in range(15):
             Cyclic()
             try:
-                parse(SOURCE)
+                parser(SOURCE)
             except Exception as error:
-                errors.append(error)
+                met.append(error)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
+    threads = [threading.Thread(target=work, args=pair) for pair in zip(parsers, errors, strict=True)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert not errors
+    return errors
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_threads_may_parse_at_once() -> None:
+    assert errors_of(parse, parse, parse, parse) == [[], [], [], []]
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_code_that_takes_no_turns_may_parse_too() -> None:
+    assert errors_of(parse, ast.parse, ast.parse)[0] == []

@@ -47,9 +47,7 @@ def mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
         parts = [mapped(item, change) for item in value]
         if all(a is b for a, b in zip(parts, value, strict=True)):
             return value
-        if hasattr(value, "_fields"):
-            return type(value)(*parts)
-        return type(value)(parts)
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
     return value
 
 

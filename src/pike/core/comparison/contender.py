@@ -70,9 +70,7 @@ class Contender:
     @property
     def recorded(self) -> Contender:
         """The contender as results hold it: without paths and options of a search over recipes."""
-        if self.searches_with_models:
-            return self
-        return Contender(self.name, self.kind)
+        return self if self.searches_with_models else Contender(self.name, self.kind)
 
     def configure(self, shared: RunConfig) -> RunConfig:
         """The configuration of its runs, from what all contenders share.
