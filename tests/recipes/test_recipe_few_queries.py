@@ -76,6 +76,11 @@ LEFT = {
         "return F.scaled_dot_product_attention(q, keys, values, attn_mask=self.shown.float())",
     ),
     "only the first key": (4, 1, "return F.scaled_dot_product_attention(q, keys, values, is_causal=True)"),
+    "two types are joined": (
+        4,
+        1,
+        "return F.scaled_dot_product_attention(q, torch.cat([self.keys.half(), k], 2), values)",
+    ),
     "neither joined nor repeated": (4, 1, "return F.scaled_dot_product_attention(q + k, self.keys, self.values + v)"),
 }
 

@@ -116,6 +116,8 @@ def match_few(graph: torch.fx.GraphModule, call: torch.fx.Node, varying: set[tor
     if any(len(set(pair)) > 1 for pair in lengths) or sum(pair[0] for pair in lengths) != key.shape[2]:
         parts = [(keys, values)]
     groups = {example_of(one).shape[1] for pair in parts for one in pair}
+    if any(example_of(one).dtype != query.dtype for pair in parts for one in pair):
+        return None
     repeated = groups != {query.shape[1]}
     if len(groups) != 1 or query.shape[1] % min(groups) or not (repeated or len(parts) > 1):
         return None
