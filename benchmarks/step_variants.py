@@ -1,10 +1,10 @@
 """A candidate for `zoo/llama3_step` with other values of its constants, beside each other: what costs the time?
 
-Run `python benchmarks/step_variants.py FILE.py [NAME=VALUE,... | no-memory | no-waiting ...] [--profile]` on a GPU with
-nvcc. FILE is an answer of the strategy `agent` in `gallery/step.tar.xz`; its CUDA has `constexpr int NAME = ...`.
+Run `python benchmarks/step_variants.py ANSWER [NAME=VALUE,... | no-memory | no-waiting ...] [--profile]` on a GPU with
+nvcc. ANSWER is the id of one in `gallery/step.tar.xz`, as c1, or a file like it. NAME is a constant of its CUDA.
 `no-memory` reads no weights, `no-waiting` waits for no other block; both compute nonsense. For each variant prints the
 relative error, and milliseconds (median, 5 % and 95 %) of 200 calls with a cold L2 cache, outside the judge.
-`--profile` prints when two blocks reached the points `T(k)` of FILE in some layers, in nanoseconds; it costs time.
+`--profile` prints when two blocks reached the points `T(k)` of ANSWER in some layers, in nanoseconds; it costs time.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import ctypes
 import re
 import subprocess
 import sys
+import tarfile
 import types
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +21,8 @@ from typing import Any
 
 import torch
 
+from pike import store
+from pike.core.events import Proposed
 from pike.tasks.suites.zoo import llama3_step as task
 
 CALLS, LAYERS = 200, (0, 1, 5, 10)
@@ -33,13 +36,13 @@ CLOCK = (
 def main() -> None:
     """Build all variants, then measure one after the other."""
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("file", type=Path)
+    arguments.add_argument("answer")
     arguments.add_argument("variants", nargs="*", default=[])
     arguments.add_argument("--profile", action="store_true")
     given = arguments.parse_args()
-    source = given.file.read_text()
+    source = answer(given.answer)
     if given.profile and not re.search(r"\bT\(\d+\);", source):
-        sys.exit(f"{given.file} marks no points T(k) to profile.")
+        sys.exit(f"{given.answer} marks no points T(k) to profile.")
     variants = ["as-it-is", *given.variants]
     with TemporaryDirectory() as scratch:
         with ThreadPoolExecutor() as pool:
@@ -49,6 +52,18 @@ def main() -> None:
             sys.exit("All variants build; there is no GPU to measure them on.")
         with torch.inference_mode():
             measure(source, libraries, given.profile)
+
+
+def answer(name: str) -> str:
+    """The source of an answer in the archive, or of a file."""
+    if Path(name).exists():
+        return Path(name).read_text()
+    with TemporaryDirectory() as scratch, tarfile.open(Path(__file__).parent / "gallery" / "step.tar.xz") as packed:
+        packed.extractall(scratch, filter="data")
+        (journal,) = Path(scratch).rglob("journal.sqlite")
+        proposed = [entry.event.candidate for entry in store.read(journal.parent) if isinstance(entry.event, Proposed)]
+    sources = {candidate.id: candidate.source for candidate in proposed}
+    return sources.get(name) or sys.exit(f"{name} is neither a file nor one of the answers {', '.join(sources)}.")
 
 
 def varied(source: str, variant: str) -> str:

@@ -45,6 +45,11 @@ FORMS = {
         1,
         "return F.scaled_dot_product_attention(q, keys, values, attn_mask=self.shown, scale=0.3)",
     ),
+    "a bias of zeros": (
+        4,
+        1,
+        "return F.scaled_dot_product_attention(q, keys, values, attn_mask=1.0 - self.shown.float())",
+    ),
     "repeated": (
         2,
         1,
@@ -65,10 +70,15 @@ FORMS = {
 LEFT = {
     "many queries": (4, 17, PLAIN),
     "the joined keys are read elsewhere": (4, 1, f"{PLAIN}, keys.sum(2)"),
-    "a mask that hides": (
+    "a mask that hides one key": (
         4,
         1,
-        "return F.scaled_dot_product_attention(q, keys, values, attn_mask=self.shown.clone().fill_(False) | (x[0, 0, 0] > 9))",
+        "return F.scaled_dot_product_attention(q, keys, values, attn_mask=self.shown & (torch.arange(301) != 7))",
+    ),
+    "a mask that varies": (
+        4,
+        1,
+        "return F.scaled_dot_product_attention(q, keys, values, attn_mask=self.shown | (x[0, 0, 0] > 9))",
     ),
     "a bias": (
         4,

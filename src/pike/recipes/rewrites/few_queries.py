@@ -104,9 +104,9 @@ def match_few(graph: torch.fx.GraphModule, call: torch.fx.Node, varying: set[tor
     mask = call.kwargs.get("attn_mask", operand(call, 3))
     chance: Any = call.kwargs.get("dropout_p", operand(call, 4)) or 0.0
     causal: Any = call.kwargs.get("is_causal", operand(call, 5))
-    if {query.dim(), key.dim(), value.dim()} != {4} or chance or causal or not hides_nothing(graph, mask, varying):
+    if {query.dim(), key.dim(), value.dim()} != {4} or chance or causal:
         return None
-    if query.shape[2] > MOST_QUERIES or key.numel() < LEAST_KEYS_READ or len({query.dtype, key.dtype, value.dtype}) > 1:
+    if query.shape[2] > MOST_QUERIES or key.numel() < LEAST_KEYS_READ or not hides_nothing(graph, mask, varying):
         return None
     if not query.shape[0] == key.shape[0] == value.shape[0] or key.shape[1:3] != value.shape[1:3]:
         return None
