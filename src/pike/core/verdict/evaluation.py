@@ -283,10 +283,10 @@ class Timing:
 
     @property
     def pays_after_calls(self) -> int | None:
-        """After how many calls a slower first call is made up for; None for never."""
+        """After how many calls a slower first call is made up for; None if it is not `faster`."""
         late = (self.first_call_ms or 0.0) - (self.reference_first_call_ms or 0.0)
         saved = self.reference_ms - self.candidate_ms
-        return 0 if late <= 0.0 else math.ceil(late / saved) if saved > 0.0 else None
+        return 0 if late <= 0.0 else math.ceil(late / saved) if saved > 0.0 and self.faster else None
 
     @property
     def disturbed(self) -> bool:
