@@ -68,5 +68,5 @@ class Judge(Worker):
 
 
 if __name__ == "__main__":
-    gpus.start_judge = lambda entry: Judge()
+    gpus.start_judge = lambda *_: Judge()
     sys.exit(main.run(sys.argv[1:]))

@@ -52,7 +52,7 @@ def said(capsys: pytest.CaptureFixture[str]):
 @pytest.fixture
 def hopper(monkeypatch: pytest.MonkeyPatch) -> list[EvaluationRequest]:
     asked: list[EvaluationRequest] = []
-    monkeypatch.setattr("pike.engine.executors.gpus.start_judge", lambda entry: Hopper(asked))
+    monkeypatch.setattr("pike.engine.executors.gpus.start_judge", lambda *_: Hopper(asked))
     return asked
 
 
@@ -75,7 +75,7 @@ def test_a_name_that_is_not_there_is_one_sentence(said) -> None:
 def test_a_machine_without_the_device_says_so_and_the_files_are_checked(
     said, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("pike.engine.executors.gpus.start_judge", lambda entry: Judge())
+    monkeypatch.setattr("pike.engine.executors.gpus.start_judge", lambda *_: Judge())
     code, out, err = said("verify", "lenet5", "rnn_step", "--out", str(tmp_path / "results.jsonl"))
     assert code == 2 and not out and not list(tmp_path.iterdir())
     assert err.startswith("2 of 2 winners can be read and define ModelNew.")

@@ -17,7 +17,7 @@ MINE = f"{TASK}\n# pike-instant: valid 5ms\n"
 
 @pytest.fixture
 def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("pike.engine.executors.gpus.start_judge", lambda entry: Judge())
+    monkeypatch.setattr("pike.engine.executors.gpus.start_judge", lambda *_: Judge())
     monkeypatch.setattr(Judge, "asked", 0)
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "mine.py"

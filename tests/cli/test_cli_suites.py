@@ -83,7 +83,7 @@ def test_a_checkout_is_registered_once_with_its_commit_and_found_by_every_name(c
 @pytest.mark.slow
 def test_the_verbs_take_a_registered_task(checkout: Path, tmp_path: Path, monkeypatch, said) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("pike.engine.executors.gpus.start_judge", lambda entry: Judge())
+    monkeypatch.setattr("pike.engine.executors.gpus.start_judge", lambda *_: Judge())
     said("suites", "add", "published", str(checkout))
     (tmp_path / "candidate.py").write_text("# pike-instant: valid 5ms\nclass ModelNew: ...\n")
     code, shown, err = said("evaluate", "level5:published/4", "candidate.py", "--json")

@@ -1,25 +1,32 @@
 """Kept compile caches: given back to the same candidate only, unchanged only, and bounded."""
 
 import errno
+import json
 import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from pike.core.task import Task, TaskKind
-from pike.core.verdict.evaluation import EvaluationRequest, Status
+from pike.core.verdict.evaluation import EvaluateOptions, EvaluationRequest, Status
+from pike.engine.executors import gpus
 from pike.judge.candidate_evaluation import cache_owner
-from pike.judge.process.caches import Caches
+from pike.judge.client import JudgeClient, SharedCaches
+from pike.judge.process.caches import Caches, seal
 from pike.judge.process.environment import KEPT_CACHES
 from pike.judge.process.leftovers import remove
 from pike.judge.process.warm_processes import WarmProcesses
 from pike.judge.process.watch import TooDeep, bytes_below
 from pike.judge.sandbox import LEVELS
 
+MOST_BYTES = 100_000
+
 
 @pytest.fixture
 def caches():
-    made = Caches(most_bytes=100_000)
+    made = Caches(most_bytes=MOST_BYTES)
     yield made
     made.close()
     assert not made.place.exists()
@@ -90,7 +97,7 @@ def test_the_least_recently_used_go_first(caches):
     assert [judged(caches, name) for name in "ababcab"] == [False, False, True, True, False, False, False]
     assert not judged(caches, "d", size=200_000)
     assert not judged(caches, "d"), "what alone is too large is not kept"
-    assert sum(path.stat().st_size for path in caches.place.parent.rglob("kernel")) <= 100_000
+    assert sum(path.stat().st_size for path in caches.place.parent.rglob("kernel")) <= MOST_BYTES
 
 
 @pytest.mark.parametrize("spoil", ["removed", "linked elsewhere"])
@@ -101,8 +108,8 @@ def test_a_cache_folder_that_is_no_folder_is_not_kept_and_leaves_nothing(caches,
     if spoil == "linked elsewhere":
         (caches.place / "extensions").symlink_to(tmp_path / "gone")
     caches.take_back(True)
-    assert [path.name for path in caches.place.parent.iterdir()] == ["now"]
     assert not caches.lend("a", "task")
+    assert {path.name for path in caches.place.parent.rglob("*")} == {"now", "kept", *KEPT_CACHES}
 
 
 def test_an_empty_file_counts(tmp_path):
@@ -184,6 +191,190 @@ def test_a_judge_that_ends_takes_its_caches_along(tmp_path):
     folder = Path(made.place).parent
     made.close()
     assert not folder.exists()
+
+
+@pytest.fixture
+def shared():
+    """The folder and the key of caches that judges share."""
+    caches = SharedCaches()
+    folder = Path(caches.message["folder"])
+    yield {"folder": str(folder), "key": caches.message["key"]}
+    assert folder.exists()
+    del caches
+    assert not folder.exists()
+
+
+@pytest.fixture
+def beside(shared):
+    """Two judges that share their caches."""
+    made = [Caches(MOST_BYTES, **shared) for _ in range(2)]
+    yield made
+    for one in made:
+        one.close()
+
+
+def test_judges_side_by_side_find_what_the_other_kept(beside, shared):
+    mine, theirs = beside
+    assert not judged(mine, "a")
+    assert judged(theirs, "a")
+    assert not theirs.lend("a", "another task")
+    theirs.take_back(True)
+    for path in Path(shared["folder"]).iterdir():
+        remove(path)
+    Path(shared["folder"]).rmdir()
+    assert not judged(theirs, "a"), "a folder that is gone costs the caches and no verdict"
+    Path(shared["folder"]).mkdir()
+
+
+def left(caches, name, part, file, text, keep=True):
+    """One evaluation of `name`, which leaves a file in a folder of a part of its caches, and whether it found any."""
+    found = caches.lend(name, "task")
+    place = caches.place / part / "folder" / file
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(text)
+    caches.take_back(keep)
+    return found
+
+
+def test_judges_side_by_side_add_to_the_same_caches(beside):
+    for judge in beside:
+        assert not judge.lend("s", "task")
+    for judge, name in zip(beside, ("mine", "theirs"), strict=True):
+        (judge.place / "inductor" / name).write_text(name)
+        (judge.place / "extensions" / name).write_text(name)
+        judge.take_back(True)
+    assert judge.lend("s", "task")
+    assert {path.name for path in (judge.place / "inductor").iterdir()} == {"mine", "theirs"}
+    assert {path.name for path in (judge.place / "extensions").iterdir()} == {"theirs"}, (
+        "ninja's files are of one build"
+    )
+
+
+def test_what_a_candidate_stumbled_over_is_replaced(caches):
+    left(caches, "a", "inductor", "kernel", "bad")
+    assert left(caches, "a", "inductor", "kernel", "half", keep=False)
+    assert not left(caches, "a", "inductor", "kernel", "good")
+    assert caches.lend("a", "task")
+    assert (caches.place / "inductor" / "folder" / "kernel").read_text() == "good"
+
+
+def test_caches_are_put_together_without_following_links(beside, tmp_path):
+    mine, theirs = beside
+    for judge in beside:
+        assert not judge.lend("a", "task")
+    left_here = mine.place / "inductor" / "folder"
+    left_here.mkdir()
+    (left_here / "kernel").write_text("mine")
+    mine.take_back(True)
+    (theirs.place / "inductor" / "folder").symlink_to(tmp_path)
+    theirs.take_back(True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nobody_without_the_key_can_put_caches_there(beside, shared):
+    judged(beside[0], "a")
+    (stored,) = Path(shared["folder"]).iterdir()
+    (stored / "triton" / "kernel").write_text("another kernel")
+    name, _, nbytes = stored.name.split(".")
+    forged = stored.with_name(f"{name}.{seal(stored)}.{nbytes}")
+    stored.rename(forged)
+    assert not judged(beside[1], "a")
+    assert not forged.exists()
+
+
+@pytest.mark.parametrize("name", ["rubbish", "a.b.c", ".seal", "lock", "a..1"])
+def test_foreign_files_beside_kept_caches_do_nothing(beside, shared, name):
+    for make in (Path.touch, Path.mkdir):
+        make(Path(shared["folder"]) / name)
+        assert not judged(beside[0], make.__name__, size=10)
+        assert judged(beside[1], make.__name__, size=10)
+        remove(Path(shared["folder"]) / name)
+
+
+def test_holes_in_files_count_as_what_a_copy_of_them_takes(caches):
+    caches.lend("a", "task")
+    with open(caches.place / "triton" / "kernel", "wb") as file:
+        file.truncate(MOST_BYTES + 1)
+    caches.take_back(True)
+    assert not caches.lend("a", "task")
+
+
+@pytest.mark.parametrize("what", ["a pipe", "folders in folders"])
+def test_caches_that_cannot_be_copied_cost_no_verdict(caches, what):
+    caches.lend("a", "task")
+    if what == "a pipe":
+        os.mkfifo(caches.place / "triton" / "__grp__pipe")
+    else:
+        caches = Caches()
+        caches.lend("a", "task")
+        folder = caches.place / "triton"
+        for _ in range(1200):
+            folder /= "d"
+            folder.mkdir()
+    caches.take_back(True)
+    assert not caches.lend("a", "task")
+    assert os.listdir(caches.place / "triton") == []
+
+
+def test_triton_finds_its_files_where_another_judge_runs(beside, tmp_path):
+    mine, theirs = beside
+    outside = tmp_path / "__grp__outside"
+    outside.write_text(json.dumps(str(mine.place / "triton")))
+    mine.lend("a", "task")
+    listed = mine.place / "triton" / "key" / "__grp__kernel.json"
+    listed.parent.mkdir()
+    listed.write_text(json.dumps({"child_paths": {"kernel.cubin": str(listed.parent / "kernel.cubin")}}))
+    (listed.parent / "__grp__link").symlink_to(outside)
+    mine.take_back(True)
+    assert theirs.lend("a", "task")
+    found = json.loads((theirs.place / "triton" / "key" / "__grp__kernel.json").read_text())
+    assert found == {"child_paths": {"kernel.cubin": str(theirs.place / "triton" / "key" / "kernel.cubin")}}
+    assert json.loads(outside.read_text()) == str(mine.place / "triton"), "no link is followed"
+    theirs.take_back(True)
+
+
+def keeps(shared, name, times):
+    """A judge that adds files to the caches that all share, and how often it found some."""
+    caches, found = Caches(**shared), 0
+    for number in range(times):
+        found += caches.lend("s", "task")
+        (caches.place / "inductor" / f"{name}-{number}").write_text(name * 1000)
+        caches.take_back(True)
+    caches.close()
+    return found
+
+
+def test_many_judges_keep_caches_under_one_name_at_once(shared):
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda name: keeps(shared, name, 25), "abcd"))
+    assert min(found) >= 20, "most find caches while others replace them"
+    last = Caches(**shared)
+    assert last.lend("s", "task")
+    assert len(list((last.place / "inductor").iterdir())) >= 50
+    last.close()
+
+
+def test_judges_of_one_machine_share_their_caches(monkeypatch):
+    started = []
+    monkeypatch.setattr(gpus, "start_judge", lambda *given: started.append(given))
+    for start in [*gpus.starts(()), *gpus.starts(())]:
+        start()
+        start()
+    assert [caches is started[0][1] for _, caches in started] == [True, True, False, False]
+
+
+def test_a_candidate_finds_what_it_left_with_another_judge(tmp_path, rewrite, task):
+    look = """
+import os, sys
+place = os.path.join(os.environ["TRITON_CACHE_DIR"], "left")
+sys.stderr.write(f"left: {os.path.exists(place)}, {[name for name in os.environ if 'PIKE' in name]}\\n")
+with open(place, "w") as file: file.write("left")
+"""
+    shared = SharedCaches()
+    request = EvaluationRequest(task, rewrite(top=look), EvaluateOptions(device="cpu", threads=1))
+    for found in ("left: False", "left: True"):
+        with closing(JudgeClient(caches=shared)) as judge:
+            assert found + ", []" in judge.evaluate(request).log
 
 
 def test_caches_are_shared_only_where_a_request_names_them() -> None:

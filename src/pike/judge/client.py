@@ -7,10 +7,14 @@ import contextlib
 import json
 import os
 import re
+import secrets
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,12 +29,31 @@ _CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 
 
+class SharedCaches:
+    """A folder in which judges of this machine keep compilers' caches together; it goes with this object.
+
+    Attributes:
+        message: what a judge is told of it.
+    """
+
+    def __init__(self) -> None:
+        folder = tempfile.mkdtemp(prefix=f"pike-{os.getpid()}-")
+        self.message = {"op": "share", "folder": folder, "key": secrets.token_hex()}
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+
+
 class JudgeClient:
     """One judge process, started at the first request; blocking, one request at a time."""
 
-    def __init__(self, variables: Mapping[str, str] | None = None) -> None:
-        """A judge that is not started yet; `variables` are added to its environment."""
+    def __init__(self, variables: Mapping[str, str] | None = None, caches: SharedCaches | None = None) -> None:
+        """A judge that is not started yet.
+
+        Args:
+            variables: are added to its environment.
+            caches: where it keeps compilers' caches with other judges; by default it is alone.
+        """
         self._variables = dict(variables or {})
+        self._caches = caches
         self._process: subprocess.Popen[str] | None = None
         self._lock = threading.Lock()
 
@@ -169,6 +192,8 @@ class JudgeClient:
                 env=_environment() | self._variables,
                 start_new_session=True,
             )
+            if self._caches and self._process.stdin:  # not by its environment, which candidates may read
+                self._process.stdin.write(json.dumps(self._caches.message) + "\n")
         return self._process
 
 

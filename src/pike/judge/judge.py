@@ -37,6 +37,7 @@ from pike.judge.child.orders import Shape
 from pike.judge.child.stub import choose_kernels
 from pike.judge.lint import lint, look_for_trivial
 from pike.judge.prepared_task import PreparedTask
+from pike.judge.process.caches import Caches
 from pike.judge.process.filters import not_enforced
 from pike.judge.process.warm_processes import WarmProcesses
 from pike.judge.reference.in_process import InProcess
@@ -220,6 +221,11 @@ class Judge:
             with tools.lock.shared():
                 self._prepared.release_memory()
         return found
+
+    def share_caches(self, folder: str, key: str) -> None:
+        """Keep compilers' caches with the judges that know the key of this folder."""
+        self._warm.close()
+        self._warm = WarmProcesses(Caches(folder=folder, key=key))
 
     def facts(self, device: str) -> DeviceFacts:
         """What the device is.

@@ -43,8 +43,12 @@ def main() -> None:
     threading.Thread(target=listen, args=(asked, requests, busy), daemon=True).start()
     try:
         while line := requests.get():
+            request = json.loads(line)
+            if request["op"] == "share":  # wants no answer
+                judge.share_caches(request["folder"], request["key"])
+                continue
             busy.set()
-            answer = _serve(judge, json.loads(line), channel)
+            answer = _serve(judge, request, channel)
             kill_strays(judge.keep_pids() | fork_server().pids)
             busy.clear()  # before the answer, because the client may close at once
             _send(channel, answer)

@@ -11,6 +11,7 @@ from contextlib import closing
 
 from pike.core.errors import UserError
 from pike.engine.executors.contract import Worker
+from pike.judge.client import JudgeClient, SharedCaches
 
 VISIBLE, ALL = "CUDA_VISIBLE_DEVICES", "all"
 
@@ -58,20 +59,17 @@ def entries(devices: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def starts(devices: tuple[str, ...]) -> list[Callable[[], Worker]]:
-    """What starts a judge on each of the devices, or anywhere where none is named; raises as
-    `entries` does."""
-    return [functools.partial(start_judge, entry) for entry in entries(devices)]
+    """What starts a judge on each of the devices, or anywhere where none is named; they keep
+    compilers' caches together. Raises as `entries` does."""
+    caches = SharedCaches()
+    return [functools.partial(start_judge, entry, caches) for entry in entries(devices)]
 
 
-def start_judge(entry: str = "") -> Worker:
+def start_judge(entry: str = "", caches: SharedCaches | None = None) -> Worker:
     """A judge in a process of its own that sees one GPU, or all where none is named."""
-    from pike.judge.client import JudgeClient
-
-    return JudgeClient({VISIBLE: entry} if entry else {})
+    return JudgeClient({VISIBLE: entry} if entry else {}, caches)
 
 
 def _count() -> int:
-    from pike.judge.client import JudgeClient
-
     with closing(JudgeClient()) as judge:
         return judge.gpu_count()

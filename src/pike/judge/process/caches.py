@@ -1,44 +1,55 @@
 """Compilers' caches, kept for the same candidate on the same task only.
 
-All children see one folder at the same path, because compilers write absolute paths. Kept caches
-are given back only if they are unchanged, by the kernel's change times.
+The judges of one run on one machine keep them together. A child finds them in its judge's own folder,
+because compilers write absolute paths. Kept caches are given back only if they are unchanged, by the
+kernel's change times.
 """
 
+import contextlib
 import hashlib
 import os
+import re
+import secrets
 import shutil
+import stat
 import tempfile
-from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from pike.judge.process.environment import KEPT_CACHES
 from pike.judge.process.leftovers import folder_prefix, remove
-from pike.judge.process.watch import bytes_below
+from pike.judge.process.watch import TooDeep, bytes_below
 
 _MOST_BYTES = 2 << 30
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """One candidate's caches: their size, and a seal that shows later changes."""
-
-    nbytes: int
-    seal: bytes
+_NAMED_BY_CONTENT = ("inductor", "triton")
+"""Caches in which a name stands for one content, so that those of two judges can be put together."""
+_TRIES = 3
+"""How often caches are looked for that another judge replaces meanwhile."""
+_LIST, _LIST_BYTES = "__grp__", 1 << 20
+"""How the names of Triton's lists of files begin, and the most bytes of one."""
+_PLACE = re.compile(rb'"[^"]*/pike-[0-9]+-[^/"]+/now/')
 
 
 class Caches:
-    """The kept caches of one judge, bounded in bytes; the least recently used are dropped first."""
+    """The kept caches of a judge, bounded in bytes; the least recently used are dropped first."""
 
-    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
+    def __init__(self, most_bytes: int = _MOST_BYTES, folder: str = "", key: str = "") -> None:
+        """Caches for this judge alone, or those in a folder that judges share.
+
+        Args:
+            most_bytes: of all that is kept.
+            folder: the shared folder; empty for one of its own.
+            key: what only the judges of that folder know, so that nobody else can seal anything.
+        """
         self._most_bytes = most_bytes
-        self._folder = Path(tempfile.mkdtemp(prefix=folder_prefix()))
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._own = Path(tempfile.mkdtemp(prefix=folder_prefix()))
+        self._kept, self._key = Path(folder or self._own / "kept"), (key or secrets.token_hex()).encode()
         self._lent = self._refused = ""
-        self._found = False
-        self.place = self._folder / "now"
+        self._found = self._again = False
+        self.place = self._own / "now"
         """Where children find the current candidate's caches."""
+        if not folder:
+            self._kept.mkdir()
         self._clear()
 
     def lend(self, *identity: object) -> bool:
@@ -53,19 +64,9 @@ class Caches:
         """
         self._clear()
         self._lent = hashlib.sha256(repr(identity).encode()).hexdigest() if identity else ""
-        kept = self._kept.get(self._lent)
-        refused, self._refused, self._found = self._refused, "", False
-        if kept is None or self._lent == refused:
-            return False
-        stored = self._folder / self._lent
-        whole = seal(stored) == kept.seal
-        if whole:
-            self._kept.move_to_end(self._lent)
-            shutil.copytree(stored, self.place, symlinks=True, dirs_exist_ok=True)
-        else:
-            self._drop(self._lent)
-        self._found = whole
-        return whole
+        self._again, self._refused = bool(self._lent) and self._lent == self._refused, ""
+        self._found = bool(self._lent) and not self._again and any(self._copied() for _ in range(_TRIES))
+        return self._found
 
     def take_back(self, keep: bool) -> None:
         """Empty the place after its candidate is dead.
@@ -73,32 +74,65 @@ class Caches:
         Args:
             keep: whether its caches are whole: a killed compiler leaves locks and halves of files.
         """
-        parts = [self.place / part for part in KEPT_CACHES]
-        whole = self._lent and keep and not any(part.is_symlink() for part in parts)
-        nbytes = sum(bytes_below(part) for part in parts) if whole else 0
-        if nbytes and nbytes <= self._most_bytes:
-            stored = self._folder / self._lent
-            self._drop(self._lent)
-            try:
-                stored.mkdir()
-                for part in parts:
-                    part.rename(stored / part.name)
-                self._kept[self._lent] = _Kept(nbytes, seal(stored))
-            except OSError:
-                remove(stored)
-            while sum(kept.nbytes for kept in self._kept.values()) > self._most_bytes:
-                self._drop(next(iter(self._kept)))
+        if self._lent and keep:
+            with contextlib.suppress(OSError, RecursionError, TooDeep):  # costs the caches, never a verdict
+                self._keep()
         self._refused = self._lent if self._found and not keep else ""
         self._lent = ""
         self._clear()
 
     def close(self) -> None:
-        """Remove all of it."""
-        remove(self._folder)
+        """Remove the place, and what this judge kept alone."""
+        remove(self._own)
 
-    def _drop(self, name: str) -> None:
-        self._kept.pop(name, None)
-        remove(self._folder / name)
+    def _copied(self) -> bool:
+        """Whether the newest caches of the current candidate lie in place now."""
+        with contextlib.suppress(OSError, RecursionError):
+            for folder in self._whole():
+                shutil.copytree(folder, self.place, symlinks=True, dirs_exist_ok=True)
+                _readdress(self.place)
+                os.utime(folder)
+                return True
+        self._clear()
+        return False
+
+    def _keep(self) -> None:
+        """Keep what lies in place, with what another judge has kept for the same candidate meanwhile."""
+        parts = [self.place / part for part in KEPT_CACHES]
+        if any(part.is_symlink() for part in parts):
+            return
+        new, old = self._own / "new", self._versions(self._lent)
+        new.mkdir()
+        try:
+            for part in parts:
+                part.rename(new / part.name)
+            for folder in () if self._again else self._whole():
+                for name in _NAMED_BY_CONTENT:
+                    _add(folder / name, new / name)
+            nbytes = sum(max(bytes_below(new / name), _length(new / name)) for name in KEPT_CACHES)
+            if 0 < nbytes <= self._most_bytes:
+                new.rename(self._kept / f"{self._lent}.{seal(new, self._key)}.{nbytes}")
+                for folder in old:
+                    remove(folder)
+        finally:
+            if new.exists():
+                remove(new)
+        kept = self._versions()
+        while sum(int(folder.suffix[1:]) for folder in kept) > self._most_bytes:
+            remove(kept.pop(0))
+
+    def _versions(self, name: str = "*") -> list[Path]:
+        """Kept caches, the least recently used first: folders that are called name, seal and bytes."""
+        found = [path for path in self._kept.glob(f"{name}.*.*") if re.fullmatch(r"\w+\.\w+\.\d+", path.name)]
+        return sorted(found, key=lambda path: path.lstat().st_mtime_ns)
+
+    def _whole(self) -> list[Path]:
+        """The newest caches of the current candidate, if they are as they were kept; otherwise none, and they go."""
+        for folder in self._versions(self._lent)[::-1]:
+            if not folder.is_symlink() and folder.name.split(".")[1] == seal(folder, self._key):
+                return [folder]
+            remove(folder)
+        return []
 
     def _clear(self) -> None:
         """Empty the folder but keep it: a sandbox's mount is bound to it and not to its name."""
@@ -109,12 +143,43 @@ class Caches:
             (self.place / part).mkdir()
 
 
-def seal(folder: Path) -> bytes:
-    """A digest of all names below a folder, with sizes and the kernel's change times."""
-    digest = hashlib.sha256()
-    for path, stat in sorted(_entries(str(folder)), key=lambda found: found[0]):
-        digest.update(repr((path, stat.st_ino, stat.st_mode, stat.st_size, stat.st_ctime_ns)).encode())
-    return digest.digest()
+def seal(folder: Path, key: bytes = b"") -> str:
+    """A digest of all names below a folder, with sizes and the kernel's change times; `key` makes it a signature."""
+    digest = hashlib.blake2b(key=key, digest_size=32)
+    for path, found in sorted(_entries(str(folder)), key=lambda one: one[0]):
+        terms = os.path.relpath(path, folder), found.st_ino, found.st_mode, found.st_size, found.st_ctime_ns
+        digest.update(repr(terms).encode())
+    return digest.hexdigest()
+
+
+def _add(source: Path, target: Path) -> None:
+    """Copy what is below `source` and not below `target`; follows no link."""
+    waiting = [(str(source), str(target))]
+    while waiting:
+        old, new = waiting.pop()
+        for entry in os.scandir(old):
+            copy, is_folder = os.path.join(new, entry.name), entry.is_dir(follow_symlinks=False)
+            if not os.path.lexists(copy):
+                if is_folder:
+                    shutil.copytree(entry.path, copy, symlinks=True)
+                else:
+                    shutil.copy2(entry.path, copy, follow_symlinks=False)
+            elif is_folder and stat.S_ISDIR(os.lstat(copy).st_mode):
+                waiting.append((entry.path, copy))
+
+
+def _readdress(place: Path) -> None:
+    """Write this place into Triton's lists, which hold whole paths of the place where they were made."""
+    for path, found in [*_entries(str(place))]:
+        is_list = os.path.basename(path).startswith(_LIST) and stat.S_ISREG(found.st_mode)
+        if is_list and found.st_size <= _LIST_BYTES:
+            text = Path(path).read_bytes()
+            Path(path).write_bytes(_PLACE.sub(lambda _: b'"' + os.fsencode(place) + b"/", text))
+
+
+def _length(folder: Path) -> int:
+    """The bytes of all files below a folder as a copy has them, where holes are filled."""
+    return sum(found.st_size for _, found in _entries(str(folder)))
 
 
 def _entries(folder: str) -> Iterator[tuple[str, os.stat_result]]:

@@ -73,7 +73,7 @@ class WarmProcesses:
 
     def take_back(self, keep: bool) -> None:
         """Keep the caches of the last candidate, whose child is dead, or drop them."""
-        with contextlib.suppress(OSError):  # a full disk costs the caches, never a verdict
+        with contextlib.suppress(OSError):
             self._caches.take_back(keep)
 
     def close(self) -> None:
