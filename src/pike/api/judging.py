@@ -13,7 +13,7 @@ from pike.api.targets import ExampleInputs, Target, task_for_now, words_for
 from pike.api.task_list import remember
 from pike.api.waiting import run_to_end
 from pike.core.agent import Prompt
-from pike.core.errors import StoreError, UserError, reason_of
+from pike.core.errors import StoreError, UserError, saying
 from pike.core.settings.config import EngineConfig
 from pike.core.task import Task
 from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest, OnStage
@@ -183,9 +183,5 @@ def text_of(source: str | Path) -> str:
     """
     if isinstance(source, str):
         return source
-    try:
+    with saying(UserError, f"The candidate {source} cannot be read", "give the path of a Python file"):
         return source.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(
-            f"The candidate {source} cannot be read: {reason_of(error)}; give the path of a Python file"
-        ) from error
