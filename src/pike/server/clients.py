@@ -6,6 +6,7 @@ and never prints a token: clients read it from the environment.
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from pike.core.errors import UserError
@@ -43,18 +44,14 @@ def _json(table: str, command: Sequence[str], url: str, *, kind: bool, token: st
     return json.dumps({table: {NAME: entry}}, indent=2)
 
 
-def _claude_code(command: Sequence[str], url: str) -> str:
-    return _json("mcpServers", command, url, kind=True, token=f"${{{TOKEN_VARIABLE}}}")
-
-
 def _claude_desktop(command: Sequence[str], url: str) -> str:
     if url:
         raise UserError("Claude Desktop reads only servers that it starts itself from this file: leave out --http")
     return _json("mcpServers", command, "", kind=False, token="")
 
 
-def _cursor(command: Sequence[str], url: str) -> str:
-    return _json("mcpServers", command, url, kind=False, token=f"${{env:{TOKEN_VARIABLE}}}")
+_claude_code = partial(_json, "mcpServers", kind=True, token=f"${{{TOKEN_VARIABLE}}}")
+_cursor = partial(_json, "mcpServers", kind=False, token=f"${{env:{TOKEN_VARIABLE}}}")
 
 
 def _vscode(command: Sequence[str], url: str) -> str:
