@@ -4,7 +4,7 @@ Knows how a target and options become one request. Does not know how a verdict i
 """
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,11 +20,10 @@ from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest, 
 from pike.core.verdict.lint import LintReport
 from pike.engine import LocalExecutor
 from pike.engine.executors.ray_workers import RAY, on_every_node
-from pike.engine.tools import self_test as self_tests
 from pike.engine.tools.doctor import Check, examine
 from pike.engine.tools.linting import lint_task
 from pike.engine.tools.prompts import prompts_of
-from pike.engine.tools.self_test import SelfTestResult
+from pike.engine.tools.self_test import self_test as self_test
 
 
 def evaluate(
@@ -130,27 +129,6 @@ def doctor(executor: str = "") -> tuple[Check, ...]:
         raise UserError(f"pike doctor cannot look behind '{executor}': use ray or ray:ADDRESS")
     found = on_every_node(address, examine)
     return tuple(replace(check, name=f"{node}: {check.name}") for node, checks in found for check in checks)
-
-
-def self_test(
-    device: str = "auto", on_result: Callable[[SelfTestResult], None] = lambda _: None
-) -> tuple[SelfTestResult, ...]:
-    """Show what the judge enforces here, by attacks and honest candidates of its own.
-
-    It takes a few minutes.
-
-    >>> all(result.ok for result in pike.self_test("cpu"))  # doctest: +SKIP
-    True
-
-    Args:
-        device: `auto`, `cpu`, `cuda` or `cuda:N`.
-        on_result: called with each result as it comes.
-
-    Raises:
-        UserError: there is no such device.
-        InfraError: no judge could be started.
-    """
-    return self_tests.self_test(device, on_result)
 
 
 def prompts(target: str, options: Options) -> tuple[str, dict[str, Prompt]]:
