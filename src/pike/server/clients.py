@@ -5,7 +5,7 @@ and never prints a token: clients read it from the environment.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -72,7 +72,7 @@ def _codex(command: Sequence[str], url: str) -> str:
 
 
 # Where the configuration of each client lives, and its text for a command or an address.
-_KNOWN = {
+_KNOWN: dict[str, tuple[str, Callable[[Sequence[str], str], str]]] = {
     "claude-code": ("Claude Code: in .mcp.json of the project", _claude_code),
     "claude-desktop": ("Claude Desktop: in claude_desktop_config.json", _claude_desktop),
     "cursor": ("Cursor: in .cursor/mcp.json of the project, or ~/.cursor/mcp.json", _cursor),
