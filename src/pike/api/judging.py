@@ -4,7 +4,7 @@ Knows how a target and options become one request. Does not know how a verdict i
 """
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,18 +13,17 @@ from pike.api.targets import ExampleInputs, Target, task_for_now, words_for
 from pike.api.task_list import remember
 from pike.api.waiting import run_to_end
 from pike.core.agent import Prompt
-from pike.core.errors import StoreError, UserError, reason_of
+from pike.core.errors import StoreError, UserError, saying
 from pike.core.settings.config import EngineConfig
 from pike.core.task import Task
 from pike.core.verdict.evaluation import Effort, Evaluation, EvaluationRequest, OnStage
 from pike.core.verdict.lint import LintReport
 from pike.engine import LocalExecutor
 from pike.engine.executors.ray_workers import RAY, on_every_node
-from pike.engine.tools import self_test as self_tests
 from pike.engine.tools.doctor import Check, examine
 from pike.engine.tools.linting import lint_task
 from pike.engine.tools.prompts import prompts_of
-from pike.engine.tools.self_test import SelfTestResult
+from pike.engine.tools.self_test import self_test as self_test
 
 
 def evaluate(
@@ -132,27 +131,6 @@ def doctor(executor: str = "") -> tuple[Check, ...]:
     return tuple(replace(check, name=f"{node}: {check.name}") for node, checks in found for check in checks)
 
 
-def self_test(
-    device: str = "auto", on_result: Callable[[SelfTestResult], None] = lambda _: None
-) -> tuple[SelfTestResult, ...]:
-    """Show what the judge enforces here, by attacks and honest candidates of its own.
-
-    It takes a few minutes.
-
-    >>> all(result.ok for result in pike.self_test("cpu"))  # doctest: +SKIP
-    True
-
-    Args:
-        device: `auto`, `cpu`, `cuda` or `cuda:N`.
-        on_result: called with each result as it comes.
-
-    Raises:
-        UserError: there is no such device.
-        InfraError: no judge could be started.
-    """
-    return self_tests.self_test(device, on_result)
-
-
 def prompts(target: str, options: Options) -> tuple[str, dict[str, Prompt]]:
     """The version of a run's prompts, and a typical one of every role.
 
@@ -183,9 +161,5 @@ def text_of(source: str | Path) -> str:
     """
     if isinstance(source, str):
         return source
-    try:
+    with saying(UserError, f"The candidate {source} cannot be read", "give the path of a Python file"):
         return source.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(
-            f"The candidate {source} cannot be read: {reason_of(error)}; give the path of a Python file"
-        ) from error

@@ -109,8 +109,6 @@ def _steps(baseline: Baseline, precision: Precision) -> tuple[list[str], list[st
         case Technique.TENSORRT:
             copied += ["need_tensorrt", "with_tensorrt"]
             steps.append(f"call = with_tensorrt(call, tf32={precision is not Precision.SAME})")
-        case Technique.EAGER:
-            pass
     return copied, steps
 
 

@@ -27,20 +27,13 @@ Tasks = Annotated[
 OnlyRun = Annotated[Path | None, typer.Option("--run", metavar="RUN", help="Offer this run and nothing else.")]
 Root = Annotated[
     Path,
-    typer.Option(
-        "--runs", metavar="FOLDER", help="The folder in which runs begin; earlier ones are not shown.", file_okay=False
-    ),
+    opt.option("FOLDER", "The folder in which runs begin; earlier ones are not shown.", name="--runs", file_okay=False),
 ]
-Strategy = Annotated[
-    str | None, typer.Option(metavar="NAME", help="A strategy, see pike strategies.", show_default="agent")
-]
+Strategy = Annotated[str | None, opt.option("NAME", "A strategy, see pike strategies.", "agent")]
 Http = Annotated[bool, typer.Option("--http", help="Serve streamable HTTP instead of standard streams.")]
 NoToken = Annotated[bool, typer.Option("--no-token", help="Ask for no token (only where nobody else can connect).")]
 PrintConfig = Annotated[
-    str | None,
-    typer.Option(
-        metavar="CLIENT", help=f"Print what to put into a client's configuration: {', '.join(server.CLIENTS)}."
-    ),
+    str | None, opt.option("CLIENT", f"Print what to put into a client's configuration: {', '.join(server.CLIENTS)}.")
 ]
 
 

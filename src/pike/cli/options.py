@@ -4,16 +4,41 @@ Does not know what they do: `pike.Options` has the same names, `given(locals())`
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.models import OptionInfo
 
 from pike.core.verdict import evaluation
 
 
-def _model(help: str, default: str) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(metavar="MODEL", help=help, show_default=default)
-    return option
+def option(metavar: str, help: str, default: bool | str = True, *, name: str = "", **more: Any) -> OptionInfo:
+    """An option with a value.
+
+    Args:
+        metavar: what stands for the value in the help.
+        help: what it means.
+        default: how its default is called there, where that is not simply its value.
+        name: on the command line, by default that of the parameter.
+        more: for `typer.Option`.
+    """
+    names = (name,) if name else ()
+    found: OptionInfo = typer.Option(*names, metavar=metavar, help=help, show_default=default, **more)
+    return found
+
+
+def folder(help: str, default: bool | str = True) -> OptionInfo:
+    """An option that takes a folder."""
+    return option("FOLDER", help, default, file_okay=False)
+
+
+def minutes(help: str, default: bool | str = True) -> OptionInfo:
+    """An option that takes a time in minutes."""
+    return option("M", help, default, min=0.0)
+
+
+def _model(help: str, default: str) -> OptionInfo:
+    return option("MODEL", help, default)
 
 
 Task = Annotated[
@@ -21,12 +46,7 @@ Task = Annotated[
 ]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
 
-Strategy = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", help="A strategy, see pike strategies.", show_default="pike-b; recipes without a model"
-    ),
-]
+Strategy = Annotated[str | None, option("NAME", "A strategy, see pike strategies.", "pike-b; recipes without a model")]
 Llm = Annotated[
     list[str] | None,
     _model(
@@ -47,52 +67,26 @@ SeedRecipes = Annotated[
     bool | None, typer.Option("--seed-recipes", help="Start from the valid recipes, free of queries.")
 ]
 QueryBudget = Annotated[
-    int | None,
-    typer.Option(
-        min=0, metavar="N", help="The most calls to models; without a model, the most candidates.", show_default="300"
-    ),
+    int | None, option("N", "The most calls to models; without a model, the most candidates.", "300", min=0)
 ]
-UsdBudget = Annotated[
-    float | None, typer.Option(min=0.0, metavar="USD", help="The most US dollars.", show_default="no limit")
-]
+UsdBudget = Annotated[float | None, option("USD", "The most US dollars.", "no limit", min=0.0)]
 MaxMinutes = Annotated[
     float | None,
-    typer.Option(
-        min=0.0,
-        metavar="M",
-        help="Time of the run, part of it kept for the finalists.",
-        show_default="10 for the strategy recipes, else none",
-    ),
+    minutes("Time of the run, part of it kept for the finalists.", "10 for the strategy recipes, else none"),
 ]
-Concurrency = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Steps in flight at once.", show_default="20")
-]
+Concurrency = Annotated[int | None, option("N", "Steps in flight at once.", "20", min=1)]
 RunSeed = Annotated[int | None, typer.Option(metavar="N", help="The seed of every random stream.", show_default="0")]
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER", help="The folder for the run.", show_default="a new one under runs/", file_okay=False
-    ),
-]
+Out = Annotated[Path | None, folder("The folder for the run.", "a new one under runs/")]
 
 Track = Annotated[
-    list[str] | None,
-    typer.Option(metavar="TRACKER", help="Follow the run in mlflow, wandb, trackio or tensorboard; may be repeated."),
+    list[str] | None, option("TRACKER", "Follow the run in mlflow, wandb, trackio or tensorboard; may be repeated.")
 ]
 
-Device = Annotated[
-    str | None, typer.Option(metavar="auto|cpu|cuda|cuda:N", help="Where candidates run.", show_default="auto")
-]
+Device = Annotated[str | None, option("auto|cpu|cuda|cuda:N", "Where candidates run.", "auto")]
 Devices = Annotated[
-    str | None,
-    typer.Option(
-        metavar="all|cuda:N,...", help="GPUs of one model that judge side by side.", show_default="the one of --device"
-    ),
+    str | None, option("all|cuda:N,...", "GPUs of one model that judge side by side.", "the one of --device")
 ]
-Executor = Annotated[
-    str | None,
-    typer.Option(metavar="local|ray[:ADDRESS]|http://HOST:PORT", help="Where judges work.", show_default="local"),
-]
+Executor = Annotated[str | None, option("local|ray[:ADDRESS]|http://HOST:PORT", "Where judges work.", "local")]
 Tolerance = Annotated[evaluation.Tolerance | None, typer.Option(help="The rule of correctness.", show_default="strict")]
 Precision = Annotated[
     evaluation.Precision | None, typer.Option(help="Arithmetic that candidates may use.", show_default="same")
@@ -100,9 +94,7 @@ Precision = Annotated[
 Profile = Annotated[bool, typer.Option("--profile", help="Also say where the time of a valid candidate goes.")]
 
 Config = Annotated[Path | None, typer.Option(metavar="FILE", help="A TOML file of settings; options win over it.")]
-Set = Annotated[
-    list[str] | None, typer.Option("--set", metavar="A.B=C", help="One setting by its path; may be repeated.")
-]
+Set = Annotated[list[str] | None, option("A.B=C", "One setting by its path; may be repeated.", name="--set")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result and nothing else.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Spend money without asking.")]

@@ -56,10 +56,10 @@ def reason_of(error: Exception) -> str:
 
 @contextmanager
 def saying(kind: type[PikeError], what: str, cure: str = "") -> Iterator[None]:
-    """Where the system refuses something, say what it was, the system's reason, and the cure."""
+    """Where the system refuses something, or a file is no text, say what, why, and the cure."""
     try:
         yield
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise kind(f"{what}: {reason_of(error)}" + (f"; {cure}" if cure else "")) from error
 
 

@@ -8,7 +8,6 @@ from pike.engine.executors.contract import Executor
 from pike.engine.executors.instant import InstantExecutor
 from pike.engine.executors.lent import LentExecutor
 from pike.engine.executors.local import LocalExecutor
-from pike.engine.executors.recorded import RecordedExecutor
 from pike.engine.external.status import ExternalStatus, MoveReply, Question
 from pike.engine.output.result import RunResult
 from pike.engine.run.run import read_result, resume_run, start
@@ -26,7 +25,6 @@ __all__ = [
     "Observer",
     "Progress",
     "Question",
-    "RecordedExecutor",
     "RunResult",
     "Wiring",
     "read_result",

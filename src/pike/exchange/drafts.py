@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pike.core.errors import UserError
+from pike.core.errors import UserError, saying
 
 
 @contextmanager
@@ -21,9 +21,8 @@ def drafted(path: Path, what: str) -> Iterator[Path]:
     draft = path.with_name(f".{path.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
     try:
-        yield draft
-        draft.rename(path)
-    except OSError as error:
-        raise UserError(f"The {what} {path} cannot be written ({error.strerror}): choose another --out") from error
+        with saying(UserError, f"The {what} {path} cannot be written", "choose another --out"):
+            yield draft
+            draft.rename(path)
     finally:
         shutil.rmtree(draft, ignore_errors=True)

@@ -236,7 +236,8 @@ class RunningTotals:
             case QueryAnswered(step_id=step_id, attempt=attempt, answer=answer) if step_id in self.steps:
                 role = self.steps[step_id].role
                 self.roles[role] = _with_answer(self.roles.get(role, RoleSpend(role)), answer)
-                self.calls.append(_row_of(step_id, attempt, role, answer))
+                tokens = answer.input_tokens, answer.cached_tokens, answer.output_tokens, answer.thinking_tokens
+                self.calls.append(CallRow(step_id, attempt, role, answer.model, *tokens, answer.usd))
                 self.paid_usd[step_id] = answer.usd or 0.0
             case QueryFailed(step_id=step_id) if step_id in self.steps:
                 role = self.steps[step_id].role
@@ -292,11 +293,6 @@ class RunningTotals:
             return self.entrants.get(self.winner) if self.winner else None
         valid = [e for e in entrants if e.verdict and e.verdict.valid]
         return max(valid, key=lambda e: e.speedup, default=None)
-
-
-def _row_of(step_id: int, attempt: int, role: Role, answer: Answer) -> CallRow:
-    tokens = answer.input_tokens, answer.cached_tokens, answer.output_tokens, answer.thinking_tokens
-    return CallRow(step_id, attempt, role, answer.model, *tokens, answer.usd)
 
 
 def _with_answer(spend: RoleSpend, answer: Answer) -> RoleSpend:

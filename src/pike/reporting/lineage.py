@@ -1,6 +1,6 @@
 """Where a candidate came from: the chain of edits from the original model down to it.
 
-Knows parents and unified diffs. Does not know how they are shown (`page`).
+Knows parents and changed lines. Does not know how they are shown (`page`).
 """
 
 import difflib
@@ -19,15 +19,11 @@ class Link:
 
     Attributes:
         entrant: the candidate.
-        parent_id: what it was derived from, `original` for the unmodified model.
-        diff: lines of the unified diff from parent to child; empty if the parent is not known.
-        changed_lines: lines added plus lines removed, blank lines and comments not counted (paper,
-            section on the distance between seed and child).
+        changed_lines: lines added plus lines removed since its parent, blank lines and comments not
+            counted (paper, section on the distance between seed and child).
     """
 
     entrant: ReportedCandidate
-    parent_id: str
-    diff: tuple[str, ...]
     changed_lines: int
 
 
@@ -47,11 +43,7 @@ def _link(summary: RunSummary, entrant: ReportedCandidate) -> Link:
     parent_id = entrant.derived_from
     parent = summary.entrant(parent_id)
     before = summary.task.source if parent_id == ORIGINAL else parent.candidate.source if parent else ""
-    after = entrant.candidate.source
-    diff = difflib.unified_diff(
-        before.splitlines(), after.splitlines(), f"{parent_id}.py", f"{entrant.candidate.id}.py", lineterm=""
-    )
-    return Link(entrant, parent_id, tuple(diff) if before else (), changed_lines(before, after))
+    return Link(entrant, changed_lines(before, entrant.candidate.source))
 
 
 @lru_cache(maxsize=512)

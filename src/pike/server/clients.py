@@ -5,7 +5,8 @@ and never prints a token: clients read it from the environment.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from pike.core.errors import UserError
@@ -43,18 +44,14 @@ def _json(table: str, command: Sequence[str], url: str, *, kind: bool, token: st
     return json.dumps({table: {NAME: entry}}, indent=2)
 
 
-def _claude_code(command: Sequence[str], url: str) -> str:
-    return _json("mcpServers", command, url, kind=True, token=f"${{{TOKEN_VARIABLE}}}")
-
-
 def _claude_desktop(command: Sequence[str], url: str) -> str:
     if url:
         raise UserError("Claude Desktop reads only servers that it starts itself from this file: leave out --http")
     return _json("mcpServers", command, "", kind=False, token="")
 
 
-def _cursor(command: Sequence[str], url: str) -> str:
-    return _json("mcpServers", command, url, kind=False, token=f"${{env:{TOKEN_VARIABLE}}}")
+_claude_code = partial(_json, "mcpServers", kind=True, token=f"${{{TOKEN_VARIABLE}}}")
+_cursor = partial(_json, "mcpServers", kind=False, token=f"${{env:{TOKEN_VARIABLE}}}")
 
 
 def _vscode(command: Sequence[str], url: str) -> str:
@@ -75,7 +72,7 @@ def _codex(command: Sequence[str], url: str) -> str:
 
 
 # Where the configuration of each client lives, and its text for a command or an address.
-_KNOWN = {
+_KNOWN: dict[str, tuple[str, Callable[[Sequence[str], str], str]]] = {
     "claude-code": ("Claude Code: in .mcp.json of the project", _claude_code),
     "claude-desktop": ("Claude Desktop: in claude_desktop_config.json", _claude_desktop),
     "cursor": ("Cursor: in .cursor/mcp.json of the project, or ~/.cursor/mcp.json", _cursor),

@@ -7,7 +7,7 @@ not know prompts, files, engines or real clocks. Only real runs decide.
 from pike.simulate.parameters import Parameters, fitted
 from pike.simulate.run import SimulatedRun
 from pike.simulate.study import Conditions, Geomean, RunSample, StudyCut, asks_models, geomean, sample, simulate
-from pike.simulate.tasks import SimulatedTask, suite
+from pike.simulate.tasks import suite
 from pike.simulate.world import Team, World
 
 __all__ = [
@@ -16,7 +16,6 @@ __all__ = [
     "Parameters",
     "RunSample",
     "SimulatedRun",
-    "SimulatedTask",
     "StudyCut",
     "Team",
     "World",

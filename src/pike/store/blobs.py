@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pike.core.errors import StoreError
+from pike.core.errors import StoreError, saying
 
 BLOBS_NAME = "blobs"
 """The folder of blobs inside a run's folder."""
@@ -46,12 +46,10 @@ class Blobs:
             StoreError: it is missing or damaged.
         """
         path = self.path(digest)
-        try:
+        if not path.exists():
+            raise StoreError(f"The journal refers to '{path}', which is missing")
+        with saying(StoreError, f"'{path}' cannot be read"):
             content = path.read_bytes()
-        except FileNotFoundError:
-            raise StoreError(f"The journal refers to '{path}', which is missing") from None
-        except OSError as error:
-            raise StoreError(f"'{path}' cannot be read: {error.strerror or error}") from error
         if digest_of(content) != digest:
             raise StoreError(f"'{path}' is damaged: its content does not match its name")
         return content.decode("utf-8", _SURROGATES)

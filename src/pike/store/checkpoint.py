@@ -7,15 +7,15 @@ another version counts as none.
 
 import hashlib
 import json
-import os
-import threading
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pike.core.errors import StoreError
 from pike.store import schema
 from pike.store.boundary import reading
+from pike.store.whole import write_text
 
 SPREAD = 16
 """How many entries the digest covers beside the first and the last."""
@@ -60,13 +60,8 @@ def read(folder: Path, name: str, version: str, mark: JournalMark) -> Any:
 def write(folder: Path, name: str, version: str, mark: JournalMark, value: Any) -> None:
     """Keep a JSON value computed from the journal up to `mark`; a failing disk costs only time."""
     body = json.dumps(value, separators=(",", ":"))
-    draft = _path(folder, f"{name}-{os.getpid()}-{threading.get_ident()}")
-    with suppress(OSError):
-        try:
-            draft.write_text(f"{json.dumps(_head(version, mark, body))}\n{body}", encoding="utf-8")
-            draft.replace(_path(folder, name))
-        finally:
-            draft.unlink(missing_ok=True)
+    with suppress(StoreError):
+        write_text(_path(folder, name), f"{json.dumps(_head(version, mark, body))}\n{body}")
 
 
 def _head(version: str, mark: JournalMark, body: str) -> dict[str, Any]:

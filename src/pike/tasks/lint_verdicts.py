@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pike
 from pike.core.codec import decode, encode
-from pike.core.errors import StoreError
+from pike.core.errors import StoreError, saying
 from pike.core.task import Task, TaskKind
 from pike.core.verdict.evaluation import Precision
 from pike.core.verdict.lint import LintReport
@@ -83,10 +83,8 @@ def keep(task: Task, verdict: LintVerdict) -> None:
     if task.kind is not TaskKind.SOURCE:
         return
     path = _path(_key(task, verdict.precision))
-    try:
+    with saying(StoreError, f"The result of the lint cannot be kept in {path.parent}"):
         own_files.write(path, f"{json.dumps(encode(verdict))}\n".encode())
-    except OSError as error:
-        raise StoreError(f"The result of the lint cannot be kept in {path.parent}: {error}") from error
 
 
 def _key(task: Task, precision: Precision) -> str:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
-from pike.core.errors import UserError
+from pike.core.errors import UserError, saying
 from pike.core.task import Task, TaskKind
 from pike.tasks.describe import describe
 from pike.tasks.files import task_files
@@ -158,10 +158,8 @@ def _write(data: bytes, folder: Path, what: str) -> Path:
     """Write atomically, under a name that depends on the content."""
     digest = hashlib.sha256(data).hexdigest()[:16]
     path = (folder / f"{_slug(what)}-{digest}.pkl").resolve()
-    try:
+    with saying(UserError, f"The module cannot be saved in {folder}"):
         own_files.write(path, data)
-    except OSError as error:
-        raise UserError(f"The module cannot be saved in {folder}: {error}") from error
     return path
 
 

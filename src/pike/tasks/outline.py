@@ -12,9 +12,6 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-UNKNOWN = "unknown"
-"""Stands for a value that was not found."""
-
 
 @dataclass(frozen=True, slots=True)
 class TensorOutline:

@@ -7,7 +7,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pike.core.errors import UserError
+from pike.core.errors import UserError, saying
 from pike.core.task import Task, TaskKind
 from pike.core.text.parsing import parse
 from pike.tasks.files import task_files
@@ -31,10 +31,8 @@ def from_file(path: Path, *, id: str = "", alone: bool = False) -> Task:
     Raises:
         UserError: the file cannot be read, does not parse, or lacks a definition.
     """
-    try:
+    with saying(UserError, f"Task file {path} cannot be read"):
         source = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"Task file {path} cannot be read: {error}") from error
     check(source, str(path))
     paths = () if alone else _siblings(path)
     files = task_files([path], paths)

@@ -29,15 +29,8 @@ MOST_OPEN = 8
 """Rows of open runs that the panel shows."""
 
 File = Annotated[Path | None, typer.Argument(metavar="CONFIG", help="A TOML file with a table [campaign].")]
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER", help="The campaign's folder.", show_default="a new one under runs/", file_okay=False
-    ),
-]
-Resume = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="Carry on the campaign in this folder.", file_okay=False)
-]
+Out = Annotated[Path | None, opt.folder("The campaign's folder.", "a new one under runs/")]
+Resume = Annotated[Path | None, opt.folder("Carry on the campaign in this folder.")]
 
 
 def campaign(

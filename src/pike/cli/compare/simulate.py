@@ -14,9 +14,7 @@ from pike.cli import options as opt
 from pike.cli.terminal import Terminal, table_of
 from pike.core import figures
 
-Preset = Annotated[
-    list[str] | None, typer.Option("--preset", metavar="NAME", help="A strategy; may be repeated.", show_default="all")
-]
+Preset = Annotated[list[str] | None, opt.option("NAME", "A strategy; may be repeated.", "all", name="--preset")]
 Repeats = Annotated[int, typer.Option(min=2, metavar="N", help="Repeats of the simulated suite.")]
 Queries = Annotated[int, typer.Option(min=1, metavar="N", help="The query budget of a run.")]
 Tasks = Annotated[int, typer.Option(min=1, metavar="N", help="Simulated tasks of the suite.")]

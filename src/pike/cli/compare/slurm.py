@@ -16,15 +16,11 @@ Studies = Annotated[list[Path], typer.Argument(metavar="CONFIG...", help="Files 
 Nodes = Annotated[int, typer.Option(min=1, metavar="N", help="Nodes; with several, judges work on Ray.")]
 Gpus = Annotated[int, typer.Option(min=0, metavar="N", help="GPUs of each node.")]
 Time = Annotated[str, typer.Option(metavar="H:MM:SS", help="The limit of each job, as for sbatch.")]
-StopBefore = Annotated[
-    int, typer.Option(min=10, metavar="SECONDS", help="How long before the limit the study is told to stop.")
-]
-Out = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="Where campaigns go.", show_default="runs", file_okay=False)
-]
+StopBefore = Annotated[int, opt.option("SECONDS", "How long before the limit the study is told to stop.", min=10)]
+Out = Annotated[Path | None, opt.folder("Where campaigns go.", "runs")]
 Submit = Annotated[bool, typer.Option("--submit", help="Also send the script with sbatch.")]
 Sbatch = Annotated[
-    list[str] | None, typer.Option("--sbatch", metavar="OPTION", help="One more option of sbatch; may be repeated.")
+    list[str] | None, opt.option("OPTION", "One more option of sbatch; may be repeated.", name="--sbatch")
 ]
 
 

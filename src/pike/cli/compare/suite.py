@@ -42,43 +42,25 @@ Contenders = Annotated[
     ),
 ]
 Precisions = Annotated[str, typer.Option(metavar="NAME,...", help="Arithmetic that is allowed: same, tf32, half.")]
-Out = Annotated[
-    Path, typer.Option(metavar="FOLDER", help="Where results are kept; the same command goes on.", file_okay=False)
-]
+Out = Annotated[Path, opt.folder("Where results are kept; the same command goes on.")]
 Minutes = Annotated[
-    float | None,
-    typer.Option(
-        min=0.0,
-        metavar="M",
-        help="Stop everything after M minutes; what cannot end by then is not begun.",
-        show_default="no limit",
-    ),
+    float | None, opt.minutes("Stop everything after M minutes; what cannot end by then is not begun.", "no limit")
 ]
 Workers = Annotated[
-    int,
-    typer.Option(
-        min=0, metavar="N", help="Judges that work side by side.", show_default="by cores and device memory, at most 10"
-    ),
+    int, opt.option("N", "Judges that work side by side.", "by cores and device memory, at most 10", min=0)
 ]
-Have = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="PATH", help="Results known elsewhere, not measured again; may be repeated."),
-]
+Have = Annotated[list[Path] | None, opt.option("PATH", "Results known elsewhere, not measured again; may be repeated.")]
 Known = Annotated[
     list[Path] | None,
-    typer.Option(
-        metavar="PATH",
-        help="Histories of searches over recipes: what won is tried first, then what is new; may be repeated.",
+    opt.option(
+        "PATH", "Histories of searches over recipes: what won is tried first, then what is new; may be repeated."
     ),
 ]
 Candidates = Annotated[int, typer.Option(min=1, metavar="N", help="The most candidates of one search over recipes.")]
 RecipeMinutes = Annotated[
-    float, typer.Option(min=0.0, metavar="M", help="The time of one search over recipes, from its first new candidate.")
+    float, opt.option("M", "The time of one search over recipes, from its first new candidate.", min=0.0)
 ]
-Timeout = Annotated[
-    float | None,
-    typer.Option(min=1.0, metavar="SECONDS", help="For building and running one candidate.", show_default="900"),
-]
+Timeout = Annotated[float | None, opt.option("SECONDS", "For building and running one candidate.", "900", min=1.0)]
 Search = Annotated[bool, typer.Option("--search", help="Measure fixed candidates as briefly as a search does.")]
 Part = Annotated[str, typer.Option(metavar="K/N", help="Every N-th task from the K-th on, for several GPUs.")]
 ShareCaches = Annotated[

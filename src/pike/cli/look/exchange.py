@@ -15,15 +15,9 @@ from pike.cli.terminal import Terminal
 from pike.core import figures
 
 To = Annotated[
-    str,
-    typer.Option(
-        metavar="FORM", help="jsonl, hf-dataset, openevolve, kernelbench, mlflow, wandb, trackio or tensorboard."
-    ),
+    str, opt.option("FORM", "jsonl, hf-dataset, openevolve, kernelbench, mlflow, wandb, trackio or tensorboard.")
 ]
-Out = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Where to write it.", show_default="inside the run's folder", file_okay=False),
-]
+Out = Annotated[Path | None, opt.option("DIR", "Where to write it.", "inside the run's folder", file_okay=False)]
 Source = Annotated[
     Path,
     typer.Argument(

@@ -27,17 +27,14 @@ Folders = Annotated[
 ]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="The folder for the files.", file_okay=False)]
 Format = Annotated[str, typer.Option("--format", metavar="LIST", help="Among png, pdf and svg, with commas.")]
-Only = Annotated[
-    list[str] | None,
-    typer.Option("--only", metavar="KIND", help="A kind of figure; may be repeated.", show_default="all"),
-]
+Only = Annotated[list[str] | None, opt.option("KIND", "A kind of figure; may be repeated.", "all", name="--only")]
 Listed = Annotated[bool, typer.Option("--list", help="Only say what can be drawn, and what is missing for the rest.")]
 Embeddings = Annotated[
     str,
-    typer.Option(
-        metavar="MODEL",
-        help="A model of sentence-transformers, as a folder or a name: also draw similarities by its embeddings.",
-        show_default="none",
+    opt.option(
+        "MODEL",
+        "A model of sentence-transformers, as a folder or a name: also draw similarities by its embeddings.",
+        "none",
     ),
 ]
 Published = Annotated[bool, typer.Option("--published", help="Draw the papers' numbers beside them.")]

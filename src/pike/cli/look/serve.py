@@ -29,13 +29,11 @@ Runs = Annotated[
 ]
 AllowHost = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="NAME", help="A name or address under which others reach the server; needed for any host but loopback."
-    ),
+    opt.option("NAME", "A name or address under which others reach the server; needed for any host but loopback."),
 ]
 Evaluate = Annotated[bool, typer.Option("--evaluate", help="Serve the judge, not the dashboard.")]
 TokensFile = Annotated[
-    Path | None, typer.Option("--tokens", metavar="FILE", help="Who may ask the judge: a TOML table for each.")
+    Path | None, opt.option("FILE", "Who may ask the judge: a TOML table for each.", name="--tokens")
 ]
 
 

@@ -23,22 +23,14 @@ Answers = Annotated[
         show_default="what waits already",
     ),
 ]
-Packed = Annotated[
-    Path | None, typer.Option("--out", metavar="FILE", help="The bundle.", show_default="RUN.bundle here")
-]
+Packed = Annotated[Path | None, opt.option("FILE", "The bundle.", "RUN.bundle here", name="--out")]
 Author = Annotated[str | None, typer.Option(metavar="NAME", help="Who wrote the answers.", show_default="by-hand")]
 Bundles = Annotated[list[Path], typer.Argument(metavar="BUNDLE", help="What pike bundle wrote.")]
 Verdicts = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="FILE", help="The verdicts of one bundle.", show_default="BUNDLE.verdicts.jsonl"),
+    Path | None, opt.option("FILE", "The verdicts of one bundle.", "BUNDLE.verdicts.jsonl", name="--out")
 ]
-Judges = Annotated[
-    int, typer.Option(min=0, metavar="N", help="How many judge at once.", show_default="what the machine bears")
-]
-MaxMinutes = Annotated[
-    float | None,
-    typer.Option(min=0.0, metavar="M", help="When to stop; the same command goes on later.", show_default="no limit"),
-]
+Judges = Annotated[int, opt.option("N", "How many judge at once.", "what the machine bears", min=0)]
+MaxMinutes = Annotated[float | None, opt.minutes("When to stop; the same command goes on later.", "no limit")]
 
 
 def bundle(

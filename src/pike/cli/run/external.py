@@ -24,12 +24,9 @@ from pike.core.errors import UserError, saying
 from pike.core.query import Answer
 from pike.core.text.printable import printable
 
-StepId = Annotated[
-    int | None, typer.Option("--step", metavar="N", help="Which of several prompts.", show_default="oldest")
-]
+StepId = Annotated[int | None, opt.option("N", "Which of several prompts.", "oldest", name="--step")]
 Into = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="FILE", help="Write the prompt here; with --all, a folder.", show_default="stdout"),
+    Path | None, opt.option("FILE", "Write the prompt here; with --all, a folder.", "stdout", name="--out")
 ]
 All = Annotated[
     bool,
@@ -43,10 +40,7 @@ AnswerFile = Annotated[
         "step-N.py, step-N.md or step-N.txt for each of several prompts; or verdicts of pike judge.",
     ),
 ]
-Parent = Annotated[
-    str | None,
-    typer.Option(metavar="ID", help="The candidate that the answer continues.", show_default="the prompt's own seed"),
-]
+Parent = Annotated[str | None, opt.option("ID", "The candidate that the answer continues.", "the prompt's own seed")]
 Author = Annotated[str | None, typer.Option(metavar="NAME", help="Who wrote it.", show_default="by-hand")]
 Usd = Annotated[float | None, typer.Option(min=0.0, metavar="USD", help="What it cost.", show_default="unknown")]
 Tokens = Annotated[int, typer.Option(min=0, metavar="N", show_default="estimated")]
@@ -114,14 +108,8 @@ def tell(
         raise UserError(
             f"{run} is a campaign: give a folder of answers, the verdicts of pike judge, or one of its runs"
         )
-    given = dataclasses.replace(
-        _read(answer),
-        parent=parent or "",
-        model=author or "",
-        usd=usd,
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-    )
+    given = dataclasses.replace(_read(answer), parent=parent or "", model=author or "", usd=usd)
+    given = dataclasses.replace(given, input_tokens=input_tokens, output_tokens=output_tokens)
     with Watcher(terminal.notes) as watcher:
         reply = external.tell(run, given, step=step, profile=profile, observer=watcher)
     _show(terminal, reply)

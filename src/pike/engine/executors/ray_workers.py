@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import pike
 from pike.core.codec import decode, encode
 from pike.core.device import DeviceFacts
-from pike.core.errors import InfraError, UserError, saying
+from pike.core.errors import InfraError, UserError, needing, saying
 from pike.core.events import WORKER
 from pike.core.task import Task
 from pike.core.verdict.evaluation import Evaluation, EvaluationRequest, OnStage, Requests
@@ -51,10 +51,8 @@ def connect(address: str) -> Any:
     Raises:
         UserError: Ray is not installed, or no cluster answers.
     """
-    try:
+    with needing("The executor ray", RAY):
         ray = importlib.import_module(RAY)
-    except ImportError as error:
-        raise UserError("The executor ray needs the package ray: pip install 'pike-torch[ray]'") from error
     if not ray.is_initialized():
         _require_answer(address)
         code = {"py_modules": [str(Path(pike.__file__).parent)]}

@@ -46,11 +46,16 @@ class SelfTestResult:
 def self_test(
     device: str = "auto", on_result: Callable[[SelfTestResult], None] = lambda _: None
 ) -> tuple[SelfTestResult, ...]:
-    """Show what the judge enforces on this machine; takes a few minutes.
+    """Show what the judge enforces here, by attacks and honest candidates of its own.
+
+    It takes a few minutes.
+
+    >>> all(result.ok for result in pike.self_test("cpu"))  # doctest: +SKIP
+    True
 
     Args:
         device: `auto`, `cpu`, `cuda` or `cuda:N`.
-        on_result: told each result as it comes, from this thread.
+        on_result: called with each result as it comes.
 
     Raises:
         UserError: there is no such device.

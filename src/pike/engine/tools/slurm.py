@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pike.core.errors import UserError
-from pike.store.boundary import writing
 from pike.store.whole import write_text
 
 _BODY = Path(__file__).with_suffix(".sh")
@@ -94,8 +93,6 @@ def write_script(
     }
     head = ["#!/bin/bash", *(f"#SBATCH {shlex.quote(option)}" for option in _options(path, more, wanted))]
     head += [f"{name}=({shlex.join(map(str, values))})" for name, values in names.items()]
-    with writing(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, "\n".join([*head, _BODY.read_text()]))
     return path
 

@@ -32,14 +32,13 @@ def open(run: TrackedRun) -> "_WandbRun":
         settings=wandb.Settings(console="off", silent=True),
     )
     begun.define_metric("*", step_metric=STEP)
-    return _WandbRun(begun, wandb, folder)
+    return _WandbRun(begun, wandb)
 
 
 class _WandbRun:
-    def __init__(self, begun: Any, module: Any, folder: Path) -> None:
+    def __init__(self, begun: Any, module: Any) -> None:
         self._run = begun
         self._module = module
-        self._folder = folder
         self._files: dict[str, str] = {}
 
     def log(self, values: Mapping[str, float], step: int, at_seconds: float) -> None:

@@ -50,8 +50,6 @@ class FakePage:
 class _Job:
     """One batch: who made it, and the lines of its results."""
 
-    dialect: Dialect
-    count: int
     lines: list[dict[str, Any]]
     input_file: str = ""
 
@@ -118,7 +116,7 @@ class FakeBatches:
                 {"custom_id": one["custom_id"], "result": self._anthropic_result(request.headers, one["params"])}
                 for one in request.body["requests"]
             ]
-            name = self._keep(f"msgbatch_{self.jobs}", _Job(Dialect.ANTHROPIC, len(lines), lines))
+            name = self._keep(f"msgbatch_{self.jobs}", _Job(lines))
             return FakePage(json.dumps(shown(name, self._jobs[name], False)))
         if results:
             return FakePage(_jsonl(self._jobs[name].lines), headers={"content-type": "application/x-jsonl"})
@@ -149,7 +147,7 @@ class FakeBatches:
             {"id": "batch_req", "custom_id": line["custom_id"], **self._openai_result(request.headers, line)}
             for line in _lines(self._files[file])
         ]
-        name = self._keep(f"batch_{self.jobs}", _Job(Dialect.RESPONSES, len(lines), lines, file))
+        name = self._keep(f"batch_{self.jobs}", _Job(lines, file))
         self._files[f"out-{name}"] = _jsonl(lines).encode()
         return FakePage(json.dumps(_openai_job(name, self._jobs[name], False)))
 
@@ -171,7 +169,7 @@ class FakeBatches:
             given = request.body["batch"]["inputConfig"]
             file = str(given.get("fileName") or given.get("file_name")).removeprefix("files/")
             lines = [self._google_result(headers, model, line) for line in _lines(self._files[file])]
-            name = self._keep(f"batches/b{self.jobs}", _Job(Dialect.GOOGLE, len(lines), lines))
+            name = self._keep(f"batches/b{self.jobs}", _Job(lines))
             self._files[f"out{self.jobs - 1}"] = _jsonl(lines).encode()
             return FakePage(json.dumps(_google_job(name, self._jobs[name], False)))
         if "start" in headers.get("x-goog-upload-command", ""):
@@ -201,7 +199,7 @@ def _anthropic_job(name: str, job: _Job, ended: bool, root: str) -> dict[str, An
         "id": name,
         "type": "message_batch",
         "processing_status": "ended" if ended else "in_progress",
-        "request_counts": {**counts, "succeeded" if ended else "processing": job.count},
+        "request_counts": {**counts, "succeeded" if ended else "processing": len(job.lines)},
         "created_at": _MADE,
         "expires_at": _MADE,
         "ended_at": _MADE if ended else None,
@@ -219,7 +217,7 @@ def _openai_job(name: str, job: _Job, ended: bool) -> dict[str, Any]:
         "created_at": 1_767_225_600,
         "input_file_id": job.input_file,
         "output_file_id": f"out-{name}" if ended else None,
-        "request_counts": {"total": job.count, "completed": job.count if ended else 0, "failed": 0},
+        "request_counts": {"total": len(job.lines), "completed": len(job.lines) if ended else 0, "failed": 0},
     }
 
 

@@ -47,7 +47,7 @@ from pathlib import Path
 from typing import Any
 
 from pike.core.codec import decode
-from pike.core.errors import PikeError, ProviderError, UserError
+from pike.core.errors import PikeError, ProviderError, UserError, saying
 from pike.core.query import Answer, Query
 from pike.llm.client import LocalClient, Price
 from pike.llm.scripted.script import Line, Script
@@ -135,10 +135,8 @@ def load_script(path: Path) -> Script:
     Raises:
         UserError: the file cannot be read or does not follow the format.
     """
-    try:
+    with saying(UserError, f"The script '{path}' cannot be read"):
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"The script '{path}' cannot be read: {error}") from None
     try:
         tree = _tree(path, text)
         rows = tree.pop("answer", [])

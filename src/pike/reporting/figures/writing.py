@@ -11,7 +11,7 @@ from importlib.resources import as_file, files
 from importlib.util import find_spec
 from pathlib import Path
 
-from pike.core.errors import StoreError, UserError
+from pike.core.errors import StoreError, UserError, saying
 from pike.reporting.figures.drawing import Drawing
 
 FORMATS = ("png", "pdf", "svg")
@@ -40,7 +40,7 @@ def write_drawing(drawing: Drawing, folder: Path, formats: Sequence[str]) -> tup
     Raises:
         StoreError: the disk refuses.
     """
-    try:
+    with saying(StoreError, f"Figures cannot be written to '{folder}'", "choose another folder"):
         folder.mkdir(parents=True, exist_ok=True)
         written = [folder / f"{drawing.name}.{ending}" for ending in formats]
         _draw(drawing, written)
@@ -48,9 +48,6 @@ def write_drawing(drawing: Drawing, folder: Path, formats: Sequence[str]) -> tup
             path = folder / f"{drawing.name}{ending}"
             path.write_text(text, encoding="utf-8")
             written.append(path)
-    except OSError as error:
-        reason = error.strerror or error
-        raise StoreError(f"Figures cannot be written to '{folder}' ({reason}): choose another folder") from error
     return tuple(written)
 
 

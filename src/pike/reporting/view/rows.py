@@ -4,7 +4,6 @@ Knows which figures a row has. Does not know the page around the list (`run_view
 loaded on request (`details`).
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 from pike.core.step import Role, Step
@@ -66,8 +65,3 @@ def _of_step(step: Step) -> dict[str, Any]:
 
 def _filled(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if value not in (None, "", False)}
-
-
-def refused(found: Iterable[dict[str, Any]]) -> int:
-    """How many rows are candidates with a verdict that refused them."""
-    return sum("barren" not in row and row["status"] not in ("valid", NO_VERDICT) for row in found)

@@ -128,12 +128,8 @@ def _facts_of_best(best: ReportedCandidate) -> list[list[str]]:
         vacuous = " (vacuous: an all-zero answer would pass)" if error.vacuous else ""
         allowed = figures.error(error.budget_max_abs)
         found.append([figures.error(error.max_abs), f"largest error; {verdict.tolerance} allows {allowed}{vacuous}"])
-        found.append(
-            [
-                figures.error(error.rms),
-                f"RMS error; precision {verdict.precision} allows {figures.error(error.budget_rms)}",
-            ]
-        )
+        allowed = figures.error(error.budget_rms)
+        found.append([figures.error(error.rms), f"RMS error; precision {verdict.precision} allows {allowed}"])
     cold = best.search.cold_start_seconds if best.search else None
     if cold is not None:
         found.append([figures.duration(cold), "cold start: import, load and first call"])

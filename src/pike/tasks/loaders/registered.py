@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pike.core.codec import decode, encode
-from pike.core.errors import StoreError, UserError
+from pike.core.errors import StoreError, UserError, saying
 from pike.core.settings.merging import nearest
 from pike.core.task import TaskFile
 from pike.tasks import variants
@@ -180,10 +180,8 @@ def _renamed(suite: str, entry: SuiteEntry) -> SuiteEntry:
 
 def _write(suites: Iterable[RegisteredSuite]) -> None:
     path = _path()
-    try:
+    with saying(StoreError, f"The registered suites cannot be kept in {path.parent}"):
         own_files.write(path, f"{json.dumps([encode(suite) for suite in suites], indent=1)}\n".encode())
-    except OSError as error:
-        raise StoreError(f"The registered suites cannot be kept in {path.parent}: {error}") from error
 
 
 def _path() -> Path:

@@ -75,16 +75,13 @@ def _numbered(cells: Iterator[DrawnCell]) -> Iterator[DrawnCell]:
 
 def _of_campaign(folder: Path, wanted: WantedFacts) -> Iterator[DrawnCell]:
     """The cells that began; one that failed counts as a task without a candidate."""
-    kinds = {cell.folder: cell.contender for cell in campaigns.read_plan(folder).cells()}
-    results = campaigns.results_of(folder)
+    searches = {cell.folder: cell.contender.searches for cell in campaigns.read_plan(folder).cells()}
     for cell in summarise_campaign(folder).cells:
-        contender = kinds[cell.folder]
-        drawn = DrawnCell(cell.task, cell.contender, contender.kind, cell.repeat, cell.speedup)
-        if contender.searches and cell.run is not None:
-            run = searched(campaigns.run_folder(folder, cell.folder), wanted)
-            yield replace(drawn, interval=run.interval, status=run.status, search=run.search)
+        drawn = DrawnCell(cell.task, cell.contender, cell.repeat, cell.speedup)
+        if searches[cell.folder] and cell.run is not None:
+            yield replace(drawn, search=searched(campaigns.run_folder(folder, cell.folder), wanted).search)
         elif cell.state is not CellState.WAITING:
-            yield _with_verdict(drawn, results.get(cell.folder))
+            yield drawn
 
 
 class _Naming:
@@ -101,16 +98,8 @@ class _Naming:
 
 def _of_suite(path: Path, results: Sequence[Result], naming: _Naming, wanted: WantedFacts) -> Iterator[DrawnCell]:
     for result in results:
-        drawn = DrawnCell(result.task, naming.name(result), result.contender.kind, 0, result.speedup)
+        drawn = DrawnCell(result.task, naming.name(result), 0, result.speedup)
         run = campaigns.run_folder(path, result.folder) if result.folder else None
         if run is not None and (run / FILE_NAME).is_file():
             drawn = replace(drawn, search=searched(run, wanted).search)
-        yield _with_verdict(drawn, result)
-
-
-def _with_verdict(cell: DrawnCell, result: Result | None) -> DrawnCell:
-    if result is None or result.evaluation is None:
-        return cell
-    timing = result.evaluation.timing
-    interval = timing.speedup_ci95 if timing and not result.original else None
-    return replace(cell, interval=interval, status=result.evaluation.status.value)
+        yield drawn

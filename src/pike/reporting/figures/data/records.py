@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from pike.core.comparison.contender import ContenderKind
 from pike.core.verdict.profile import Profile
 from pike.reporting.results import suite_of
 
@@ -89,14 +88,11 @@ class Attempt:
         seed: id of what it continues: the failing one for a repair.
         role: who was asked; `outside` for a seed from outside.
         model: which model wrote it.
-        sample: (round, sample) that it belongs to.
         fix: which attempt at a repair it is, 0 for none.
         status: of the search's verdict.
         speedup: of the search's verdict, None unless valid.
         seed_speedup: of its seed, None where that was not valid.
-        final: re-measured, None unless it was a finalist with a valid verdict.
         usd: what its query cost, None where unknown.
-        minutes: when its verdict came.
         code: what its source shows, None where sources were not read.
         island: where it lives, None where there are no islands.
         profile: where its time goes, None where it was not profiled.
@@ -107,14 +103,11 @@ class Attempt:
     seed: str
     role: str
     model: str
-    sample: tuple[int, int]
     fix: int
     status: str
     speedup: float | None
     seed_speedup: float | None
-    final: float | None
     usd: float | None
-    minutes: float
     code: CodeFacts | None
     profile: Profile | None
     profiled_ms: float | None
@@ -172,21 +165,15 @@ class DrawnCell:
     Attributes:
         task: its id.
         contender: its name in the figures.
-        kind: where its candidates come from.
         repeat: from 0.
         speedup: re-measured where it was; None without a valid candidate.
-        interval: 95 % interval of the speedup, None where it is not known.
-        status: of the verdict, empty where there is none.
         search: its search, None where nothing was searched.
     """
 
     task: str
     contender: str
-    kind: ContenderKind
     repeat: int
     speedup: float | None
-    interval: tuple[float, float] | None = None
-    status: str = ""
     search: SearchRecord | None = None
 
 

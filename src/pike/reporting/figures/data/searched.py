@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pike.core.comparison.contender import ContenderKind
 from pike.core.events import Compared, JournalEntry, QueryAnswered, QuerySent, RunStarted
 from pike.core.query import Answer
 from pike.core.step import ORIGINAL
@@ -46,18 +45,12 @@ def searched(folder: Path, wanted: WantedFacts) -> DrawnCell:
     """
     entries = list(read(folder, without_texts=(QuerySent, QueryAnswered)))
     summary = fold(entries, str(folder))
-    best = summary.best
-    verdict = best.verdict if best else None
-    timing = verdict.timing if verdict else None
-    contender = _contender(summary)
+    verdict = summary.best.verdict if summary.best else None
     return DrawnCell(
         task=summary.task.id,
-        contender=contender,
-        kind=ContenderKind.RECIPES if contender == "recipes" else ContenderKind.RUN,
+        contender=_contender(summary),
         repeat=0,
-        speedup=timing.speedup if timing else None,
-        interval=timing.speedup_ci95 if timing else None,
-        status=verdict.status.value if verdict else "",
+        speedup=verdict.speedup if verdict else None,
         search=_record(summary, entries, wanted, wanted.islands(folder)),
     )
 
@@ -108,21 +101,17 @@ def _attempt(
 ) -> Attempt:
     step, seed = one.step, summary.entrant(one.derived_from)
     answer = answers.get(step.id) if step else None
-    final = one.final.timing if one.final else None
     verdict = one.final if one.final and one.final.profile else one.search
     return Attempt(
         id=one.candidate.id,
         seed=one.derived_from,
         role=step.role.value if step else OUTSIDE,
         model=(step.model if step else "") or (answer.model if answer else "") or one.candidate.author,
-        sample=(step.round, step.sample) if step else (-1, -1),
         fix=step.attempt if step else 0,
         status=one.search.status.value if one.search else "",
         speedup=one.search.speedup if one.search else None,
         seed_speedup=1.0 if one.derived_from == ORIGINAL else seed.search.speedup if seed and seed.search else None,
-        final=final.speedup if final else None,
         usd=answer.usd if answer else None,
-        minutes=_minutes(one),
         code=code,
         profile=verdict.profile if verdict else None,
         profiled_ms=verdict.candidate_ms if verdict else None,
