@@ -3,12 +3,14 @@
 import errno
 import json
 import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from pike.core.errors import InfraError
 from pike.core.task import Task, TaskKind
 from pike.core.verdict.evaluation import EvaluateOptions, EvaluationRequest, Status
 from pike.engine.executors import gpus
@@ -275,14 +277,27 @@ def test_nobody_without_the_key_can_put_caches_there(beside, shared):
     judged(beside[0], "a")
     (stored,) = Path(shared["folder"]).iterdir()
     (stored / "triton" / "kernel").write_text("another kernel")
-    name, _, nbytes = stored.name.split(".")
-    forged = stored.with_name(f"{name}.{seal(stored)}.{nbytes}")
-    stored.rename(forged)
-    assert not judged(beside[1], "a")
+    terms = stored.name.rpartition(".")[0]
+    forged = stored.rename(stored.with_name(f"{terms}.{seal(stored, terms=terms)}"))
+    assert not beside[1].lend("a", "task")
     assert not forged.exists()
 
 
-@pytest.mark.parametrize("name", ["rubbish", "a.b.c", ".seal", "lock", "a..1"])
+@pytest.mark.parametrize("what", ["name", "bytes"])
+def test_kept_caches_cannot_be_passed_off_as_others(beside, shared, what):
+    for name in ("a", "b"):
+        judged(beside[0], name)
+    folder = Path(shared["folder"])
+    first, second = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    name, nbytes, sealed = second.name.split(".")
+    remove(first)
+    second.rename(
+        folder / (f"{first.name.split('.')[0]}.{nbytes}.{sealed}" if what == "name" else f"{name}.0.{sealed}")
+    )
+    assert not beside[1].lend("a" if what == "name" else "b", "task")
+
+
+@pytest.mark.parametrize("name", ["rubbish", "a.b.c", ".1.a", "lock", "a..1", "a.1.b", "a.9999999999999.b"])
 def test_foreign_files_beside_kept_caches_do_nothing(beside, shared, name):
     for make in (Path.touch, Path.mkdir):
         make(Path(shared["folder"]) / name)
@@ -299,21 +314,71 @@ def test_holes_in_files_count_as_what_a_copy_of_them_takes(caches):
     assert not caches.lend("a", "task")
 
 
-@pytest.mark.parametrize("what", ["a pipe", "folders in folders"])
+@pytest.mark.parametrize("what", ["a pipe", "folders in folders", "a folder that is read only"])
 def test_caches_that_cannot_be_copied_cost_no_verdict(caches, what):
     caches.lend("a", "task")
     if what == "a pipe":
         os.mkfifo(caches.place / "triton" / "__grp__pipe")
-    else:
+    elif what == "folders in folders":
         caches = Caches()
         caches.lend("a", "task")
         folder = caches.place / "triton"
         for _ in range(1200):
             folder /= "d"
             folder.mkdir()
+    else:
+        caches.place.chmod(0o500)
     caches.take_back(True)
     assert not caches.lend("a", "task")
     assert os.listdir(caches.place / "triton") == []
+    (caches.place / "inductor" / "good").write_text("good")
+    caches.take_back(True)
+    assert caches.lend("a", "task"), "good ones take their place"
+
+
+def test_one_that_shares_finds_them_after_another_failed(caches):
+    caches.lend("s", "task", by="a")
+    (caches.place / "inductor" / "a").write_text("a")
+    caches.take_back(True)
+    assert caches.lend("s", "task", by="b")
+    caches.take_back(False)
+    assert caches.lend("s", "task", by="c")
+    (caches.place / "inductor" / "c").write_text("c")
+    caches.take_back(True)
+    assert caches.lend("s", "task", by="a")
+    assert {path.name for path in (caches.place / "inductor").iterdir()} == {"a", "c"}
+
+
+@pytest.mark.parametrize("meanwhile", ["written to", "emptied", "removed"])
+def test_a_copy_of_what_changes_meanwhile_is_given_up(beside, shared, monkeypatch, meanwhile):
+    left(beside[0], "a", "inductor", "kernel", "good")
+    whole = shutil.copytree
+
+    def copied(folder, place, **options):
+        monkeypatch.setattr(shutil, "copytree", whole)  # which calls itself
+        if meanwhile == "removed":
+            remove(folder)
+        elif meanwhile == "emptied":
+            (folder / "inductor" / "folder" / "kernel").unlink()
+        whole(folder, place, **options)
+        if meanwhile == "written to":
+            (folder / "inductor" / "folder" / "kernel").write_text("bad")
+
+    monkeypatch.setattr(shutil, "copytree", copied)
+    assert not beside[1].lend("a", "task")
+    assert not any(path.is_file() for path in beside[1].place.rglob("*"))
+
+
+def test_caches_that_go_while_they_are_put_together_cost_nothing_else(beside, monkeypatch):
+    for judge in beside:
+        judge.lend("s", "task")
+    for judge, name in zip(beside, ("mine", "theirs"), strict=True):
+        (judge.place / "inductor" / name).write_text(name)
+    beside[0].take_back(True)
+    monkeypatch.setattr("pike.judge.process.caches._add", full_disk)
+    beside[1].take_back(True)
+    assert beside[1].lend("s", "task")
+    assert [path.name for path in (beside[1].place / "inductor").iterdir()] == ["theirs"]
 
 
 def test_triton_finds_its_files_where_another_judge_runs(beside, tmp_path):
@@ -363,7 +428,7 @@ def test_judges_of_one_machine_share_their_caches(monkeypatch):
     assert [caches is started[0][1] for _, caches in started] == [True, True, False, False]
 
 
-def test_a_candidate_finds_what_it_left_with_another_judge(tmp_path, rewrite, task):
+def test_a_candidate_finds_what_it_left_with_another_judge(rewrite, task):
     look = """
 import os, sys
 place = os.path.join(os.environ["TRITON_CACHE_DIR"], "left")
@@ -372,9 +437,12 @@ with open(place, "w") as file: file.write("left")
 """
     shared = SharedCaches()
     request = EvaluationRequest(task, rewrite(top=look), EvaluateOptions(device="cpu", threads=1))
-    for found in ("left: False", "left: True"):
-        with closing(JudgeClient(caches=shared)) as judge:
-            assert found + ", []" in judge.evaluate(request).log
+    with closing(JudgeClient(caches=shared)) as judge:
+        assert "left: False, []" in judge.evaluate(request).log
+        judge.kill()
+        with pytest.raises(InfraError):
+            judge.evaluate(request)
+        assert "left: True, []" in judge.evaluate(request).log, "the next process is told again"
 
 
 def test_caches_are_shared_only_where_a_request_names_them() -> None:

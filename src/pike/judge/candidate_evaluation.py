@@ -319,7 +319,8 @@ class CandidateEvaluation:
         terms = (str(self._device), options.precision, options.threads, self._level.name, torch.__version__)
         if self._level.forks and self._compiles:
             fork_server().preload(self._device.type == "cpu")
-        child = self._warm.take(self._plan(prepared), (cache_owner(self._request), self._request.task, *terms))
+        owner = cache_owner(self._request)
+        child = self._warm.take(self._plan(prepared), (owner, self._request.task, *terms), self._request.source)
         self._lock.suspects.append(child.pids)
         allowance = Allowance(options.timeout_seconds)
         self._runner = Runner(child, self._device, allowance, lambda: self._lock.yield_device(child.paused))

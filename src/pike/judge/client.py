@@ -8,7 +8,6 @@ import json
 import os
 import re
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pike.core.codec import decode, encode
@@ -24,22 +24,25 @@ from pike.core.errors import InfraError, UserError
 from pike.core.task import Task
 from pike.core.verdict.evaluation import EvaluateOptions, Evaluation, EvaluationRequest, OnStage, Requests
 from pike.core.verdict.lint import LintReport
+from pike.judge.process.leftovers import folder_prefix, remove
 
 _CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 
 
 class SharedCaches:
-    """A folder in which judges of this machine keep compilers' caches together; it goes with this object.
+    """A folder in which judges of this machine keep compilers' caches together.
+
+    It is removed with this object, and where this process is killed, by the next judge that starts.
 
     Attributes:
         message: what a judge is told of it.
     """
 
     def __init__(self) -> None:
-        folder = tempfile.mkdtemp(prefix=f"pike-{os.getpid()}-")
+        folder = tempfile.mkdtemp(prefix=folder_prefix())
         self.message = {"op": "share", "folder": folder, "key": secrets.token_hex()}
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        weakref.finalize(self, remove, Path(folder))
 
 
 class JudgeClient:
@@ -184,7 +187,7 @@ class JudgeClient:
 
     def _running(self) -> subprocess.Popen[str]:
         if self._process is None or self._process.poll() is not None:
-            self._process = subprocess.Popen(
+            process = self._process = subprocess.Popen(
                 [sys.executable, "-m", "pike.judge.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -192,8 +195,8 @@ class JudgeClient:
                 env=_environment() | self._variables,
                 start_new_session=True,
             )
-            if self._caches and self._process.stdin:  # not by its environment, which candidates may read
-                self._process.stdin.write(json.dumps(self._caches.message) + "\n")
+            if self._caches and process.stdin:  # not by its environment, which candidates may read
+                process.stdin.write(json.dumps(self._caches.message) + "\n")  # sent with the request
         return self._process
 
 

@@ -42,11 +42,13 @@ def main() -> None:
     busy = threading.Event()
     threading.Thread(target=listen, args=(asked, requests, busy), daemon=True).start()
     try:
+        first = True
         while line := requests.get():
             request = json.loads(line)
-            if request["op"] == "share":  # wants no answer
+            if first and request["op"] == "share":  # wants no answer
                 judge.share_caches(request["folder"], request["key"])
                 continue
+            first = False
             busy.set()
             answer = _serve(judge, request, channel)
             kill_strays(judge.keep_pids() | fork_server().pids)

@@ -1,8 +1,8 @@
 """Compilers' caches, kept for the same candidate on the same task only.
 
-The judges of one run on one machine keep them together. A child finds them in its judge's own folder,
-because compilers write absolute paths. Kept caches are given back only if they are unchanged, by the
-kernel's change times.
+The judges that one process starts keep them together. A child finds them in its judge's own folder,
+at the same path as any child before, because compilers write absolute paths. Kept caches are given
+back only if they are unchanged, by the kernel's change times.
 """
 
 import contextlib
@@ -39,12 +39,12 @@ class Caches:
         Args:
             most_bytes: of all that is kept.
             folder: the shared folder; empty for one of its own.
-            key: what only the judges of that folder know, so that nobody else can seal anything.
+            key: what a seal is made with; known to the judges of that folder and to who starts them.
         """
         self._most_bytes = most_bytes
         self._own = Path(tempfile.mkdtemp(prefix=folder_prefix()))
         self._kept, self._key = Path(folder or self._own / "kept"), (key or secrets.token_hex()).encode()
-        self._lent = self._refused = ""
+        self._lent, self._by, self._refused = "", "", ("", "")
         self._found = self._again = False
         self.place = self._own / "now"
         """Where children find the current candidate's caches."""
@@ -52,7 +52,7 @@ class Caches:
             self._kept.mkdir()
         self._clear()
 
-    def lend(self, *identity: object) -> bool:
+    def lend(self, *identity: object, by: str = "") -> bool:
         """Put a candidate's caches into place, or empty ones; returns whether there were any.
 
         What is lent stays kept, so that a candidate that fails costs those nothing that share its
@@ -61,10 +61,12 @@ class Caches:
         Args:
             identity: everything that tells its caches from others' (source, task, device,
                 versions). Without an identity they are not kept.
+            by: tells the candidate from those that share its caches.
         """
         self._clear()
         self._lent = hashlib.sha256(repr(identity).encode()).hexdigest() if identity else ""
-        self._again, self._refused = bool(self._lent) and self._lent == self._refused, ""
+        self._again, self._by = bool(self._lent) and (self._lent, by) == self._refused, by
+        self._refused = "", ""
         self._found = bool(self._lent) and not self._again and any(self._copied() for _ in range(_TRIES))
         return self._found
 
@@ -77,7 +79,7 @@ class Caches:
         if self._lent and keep:
             with contextlib.suppress(OSError, RecursionError, TooDeep):  # costs the caches, never a verdict
                 self._keep()
-        self._refused = self._lent if self._found and not keep else ""
+        self._refused = (self._lent, self._by) if self._found and not keep else ("", "")
         self._lent = ""
         self._clear()
 
@@ -86,14 +88,16 @@ class Caches:
         remove(self._own)
 
     def _copied(self) -> bool:
-        """Whether the newest caches of the current candidate lie in place now."""
-        with contextlib.suppress(OSError, RecursionError):
-            for folder in self._whole():
+        """Whether the newest caches of the current candidate lie in place now; what cannot be copied goes."""
+        for folder in self._whole():
+            with contextlib.suppress(OSError, RecursionError):
                 shutil.copytree(folder, self.place, symlinks=True, dirs_exist_ok=True)
-                _readdress(self.place)
-                os.utime(folder)
-                return True
-        self._clear()
+                if self._is_whole(folder):  # still, so that nobody removed it or wrote to it meanwhile
+                    _readdress(self.place)
+                    os.utime(folder)
+                    return True
+            remove(folder)
+            self._clear()
         return False
 
     def _keep(self) -> None:
@@ -101,54 +105,66 @@ class Caches:
         parts = [self.place / part for part in KEPT_CACHES]
         if any(part.is_symlink() for part in parts):
             return
-        new, old = self._own / "new", self._versions(self._lent)
-        new.mkdir()
+        new, old = Path(tempfile.mkdtemp(dir=self._own)), self._versions(self._lent)
         try:
             for part in parts:
                 part.rename(new / part.name)
             for folder in () if self._again else self._whole():
                 for name in _NAMED_BY_CONTENT:
-                    _add(folder / name, new / name)
+                    with contextlib.suppress(OSError):  # another judge removed it
+                        _add(folder / name, new / name)
             nbytes = sum(max(bytes_below(new / name), _length(new / name)) for name in KEPT_CACHES)
             if 0 < nbytes <= self._most_bytes:
-                new.rename(self._kept / f"{self._lent}.{seal(new, self._key)}.{nbytes}")
-                for folder in old:
+                terms = f"{self._lent}.{nbytes}"
+                new.rename(self._kept / f"{terms}.{seal(new, self._key, terms)}")
+                for folder in filter(Path.exists, old):
                     remove(folder)
         finally:
             if new.exists():
                 remove(new)
         kept = self._versions()
-        while sum(int(folder.suffix[1:]) for folder in kept) > self._most_bytes:
+        while sum(int(folder.name.split(".")[1]) for folder in kept) > self._most_bytes:
             remove(kept.pop(0))
 
     def _versions(self, name: str = "*") -> list[Path]:
-        """Kept caches, the least recently used first: folders that are called name, seal and bytes."""
-        found = [path for path in self._kept.glob(f"{name}.*.*") if re.fullmatch(r"\w+\.\w+\.\d+", path.name)]
+        """Kept caches, the least recently used first: folders that are called name, bytes and seal."""
+        found = [path for path in self._kept.glob(f"{name}.*.*") if re.fullmatch(r"\w+\.\d+\.\w+", path.name)]
         return sorted(found, key=lambda path: path.lstat().st_mtime_ns)
 
     def _whole(self) -> list[Path]:
-        """The newest caches of the current candidate, if they are as they were kept; otherwise none, and they go."""
-        for folder in self._versions(self._lent)[::-1]:
-            if not folder.is_symlink() and folder.name.split(".")[1] == seal(folder, self._key):
-                return [folder]
-            remove(folder)
-        return []
+        """The current candidate's caches that are as they were kept, the newest first; all others go."""
+        found = self._versions(self._lent)[::-1]
+        for folder in found:
+            if not self._is_whole(folder):
+                remove(folder)
+        return [folder for folder in found if folder.exists()]
+
+    def _is_whole(self, folder: Path) -> bool:
+        """Whether a judge kept this under this name, and nobody has changed it."""
+        terms, _, sealed = folder.name.rpartition(".")
+        with contextlib.suppress(OSError):
+            return not folder.is_symlink() and sealed == seal(folder, self._key, terms)
+        return False
 
     def _clear(self) -> None:
         """Empty the folder but keep it: a sandbox's mount is bound to it and not to its name."""
         self.place.mkdir(exist_ok=True)
+        self.place.chmod(0o700)  # a candidate may have changed it
         for entry in os.listdir(self.place):
             remove(self.place / entry)
         for part in KEPT_CACHES:
             (self.place / part).mkdir()
 
 
-def seal(folder: Path, key: bytes = b"") -> str:
-    """A digest of all names below a folder, with sizes and the kernel's change times; `key` makes it a signature."""
-    digest = hashlib.blake2b(key=key, digest_size=32)
+def seal(folder: Path, key: bytes = b"", terms: str = "") -> str:
+    """A digest of all names below a folder, with sizes and the kernel's change times, and of what else is said of it.
+
+    With a key it is a signature.
+    """
+    digest = hashlib.blake2b(terms.encode(), key=key, digest_size=32)
     for path, found in sorted(_entries(str(folder)), key=lambda one: one[0]):
-        terms = os.path.relpath(path, folder), found.st_ino, found.st_mode, found.st_size, found.st_ctime_ns
-        digest.update(repr(terms).encode())
+        known = os.path.relpath(path, folder), found.st_ino, found.st_mode, found.st_size, found.st_ctime_ns
+        digest.update(repr(known).encode())
     return digest.hexdigest()
 
 
@@ -178,8 +194,17 @@ def _readdress(place: Path) -> None:
 
 
 def _length(folder: Path) -> int:
-    """The bytes of all files below a folder as a copy has them, where holes are filled."""
-    return sum(found.st_size for _, found in _entries(str(folder)))
+    """The bytes of all files below a folder as a copy has them, where holes are filled.
+
+    Raises:
+        OSError: something cannot be copied: it is neither file, folder nor link.
+    """
+    total = 0
+    for path, found in _entries(str(folder)):
+        if stat.S_IFMT(found.st_mode) not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
+            raise OSError(f"{path} is neither file, folder nor link")
+        total += found.st_size
+    return total
 
 
 def _entries(folder: str) -> Iterator[tuple[str, os.stat_result]]:

@@ -31,12 +31,12 @@ class WarmProcesses:
         """The spare's process."""
         return {self._spare[1].pid} if self._spare else set()
 
-    def take(self, plan: ChildPlan, identity: tuple[object, ...] = ()) -> Child:
+    def take(self, plan: ChildPlan, identity: tuple[object, ...] = (), by: str = "") -> Child:
         """An unused child: the spare if it fits the plan, otherwise a new one.
 
         Its candidate's `identity` decides which caches it finds (`caches.Caches.lend`).
         """
-        self.remembered = self._caches.lend(*identity)
+        self.remembered = self._caches.lend(*identity, by=by)
         plan = self._complete(plan)
         if self._spare and self._spare[0] == plan:
             self.settle()
