@@ -113,7 +113,7 @@ def pack(campaign: Path, to: Path) -> None:
 
 
 def _without_paths(text: str) -> str:
-    for folder in (str(HERE.parent.parent), sys.prefix, tempfile.gettempdir()):
+    for folder in (str(HERE.parent.parent), sys.prefix, sys.base_prefix, tempfile.gettempdir()):
         text = text.replace(f"{folder}/", "/")
     return text
 
