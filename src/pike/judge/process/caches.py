@@ -128,8 +128,11 @@ class Caches:
 
     def _versions(self, name: str = "*") -> list[Path]:
         """Kept caches, the least recently used first: folders that are called name, bytes and seal."""
-        found = [path for path in self._kept.glob(f"{name}.*.*") if re.fullmatch(r"\w+\.\d+\.\w+", path.name)]
-        return sorted(found, key=lambda path: path.lstat().st_mtime_ns)
+        found = []
+        for path in self._kept.glob(f"{name}.*.*"):
+            with contextlib.suppress(OSError):  # another judge removes it
+                found += [(path.lstat().st_mtime_ns, path)] if re.fullmatch(r"\w+\.\d+\.\w+", path.name) else []
+        return [path for _, path in sorted(found)]
 
     def _whole(self) -> list[Path]:
         """The current candidate's caches that are as they were kept, the newest first; all others go."""
