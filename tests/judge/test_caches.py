@@ -4,6 +4,8 @@ import errno
 import json
 import os
 import shutil
+import stat
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -178,7 +180,7 @@ def test_a_full_disk_costs_the_caches_and_not_the_verdict(monkeypatch):
         warm.close()
 
 
-def full_disk(*_):
+def full_disk(*_, **__):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
@@ -253,11 +255,11 @@ def test_judges_side_by_side_add_to_the_same_caches(beside):
 
 
 def test_what_a_candidate_stumbled_over_is_replaced(caches):
-    left(caches, "a", "inductor", "kernel", "bad")
-    assert left(caches, "a", "inductor", "kernel", "half", keep=False)
-    assert not left(caches, "a", "inductor", "kernel", "good")
+    left(caches, "a", "inductor", "bad", "stumbled over")
+    assert left(caches, "a", "inductor", "half", "half", keep=False)
+    assert not left(caches, "a", "inductor", "good", "good")
     assert caches.lend("a", "task")
-    assert (caches.place / "inductor" / "folder" / "kernel").read_text() == "good"
+    assert [path.name for path in (caches.place / "inductor" / "folder").iterdir()] == ["good"]
 
 
 def test_caches_are_put_together_without_following_links(beside, tmp_path):
@@ -331,6 +333,7 @@ def test_caches_that_cannot_be_copied_cost_no_verdict(caches, what):
     caches.take_back(True)
     assert not caches.lend("a", "task")
     assert os.listdir(caches.place / "triton") == []
+    assert stat.S_IMODE(caches.place.stat().st_mode) == 0o700
     (caches.place / "inductor" / "good").write_text("good")
     caches.take_back(True)
     assert caches.lend("a", "task"), "good ones take their place"
@@ -369,14 +372,28 @@ def test_a_copy_of_what_changes_meanwhile_is_given_up(beside, shared, monkeypatc
     assert not any(path.is_file() for path in beside[1].place.rglob("*"))
 
 
-def test_caches_that_go_while_they_are_put_together_cost_nothing_else(beside, monkeypatch):
+@pytest.mark.parametrize("meanwhile", ["removed", "written to", "forged"])
+def test_what_changes_while_caches_are_put_together_is_left_out(beside, shared, monkeypatch, meanwhile):
     for judge in beside:
         judge.lend("s", "task")
     for judge, name in zip(beside, ("mine", "theirs"), strict=True):
         (judge.place / "inductor" / name).write_text(name)
     beside[0].take_back(True)
-    monkeypatch.setattr("pike.judge.process.caches._add", full_disk)
+    (stored,) = Path(shared["folder"]).iterdir()
+    whole = shutil.copytree
+
+    def copied(folder, place, **options):
+        monkeypatch.setattr(shutil, "copytree", whole)
+        whole(folder, place, **options)
+        remove(folder) if meanwhile == "removed" else (folder / "inductor" / "mine").write_text("bad")
+
+    if meanwhile == "forged":
+        (stored / "inductor" / "mine").write_text("bad")
+        monkeypatch.setattr("pike.judge.process.caches.remove", lambda path: None)  # as where it may not be removed
+    else:
+        monkeypatch.setattr(shutil, "copytree", copied)
     beside[1].take_back(True)
+    monkeypatch.undo()
     assert beside[1].lend("s", "task")
     assert [path.name for path in (beside[1].place / "inductor").iterdir()] == ["theirs"]
 
@@ -417,6 +434,12 @@ def test_many_judges_keep_caches_under_one_name_at_once(shared):
     assert last.lend("s", "task")
     assert list((last.place / "inductor").iterdir())
     last.close()
+
+
+def test_a_disk_without_room_for_shared_caches_is_one_sentence(monkeypatch):
+    monkeypatch.setattr(tempfile, "mkdtemp", full_disk)
+    with pytest.raises(InfraError, match=r"no folder for compilers' caches.*No space left.*TMPDIR"):
+        gpus.starts(())
 
 
 def test_judges_of_one_machine_share_their_caches(monkeypatch):

@@ -20,7 +20,7 @@ from typing import Any
 
 from pike.core.codec import decode, encode
 from pike.core.device import DeviceFacts
-from pike.core.errors import InfraError, UserError
+from pike.core.errors import InfraError, UserError, saying
 from pike.core.task import Task
 from pike.core.verdict.evaluation import EvaluateOptions, Evaluation, EvaluationRequest, OnStage, Requests
 from pike.core.verdict.lint import LintReport
@@ -40,7 +40,13 @@ class SharedCaches:
     """
 
     def __init__(self) -> None:
-        folder = tempfile.mkdtemp(prefix=folder_prefix())
+        """A new folder.
+
+        Raises:
+            InfraError: the disk refuses.
+        """
+        with saying(InfraError, "There is no folder for compilers' caches", "set TMPDIR to a folder with room"):
+            folder = tempfile.mkdtemp(prefix=folder_prefix())
         self.message = {"op": "share", "folder": folder, "key": secrets.token_hex()}
         weakref.finalize(self, remove, Path(folder))
 

@@ -108,8 +108,14 @@ def tell(
         raise UserError(
             f"{run} is a campaign: give a folder of answers, the verdicts of pike judge, or one of its runs"
         )
-    given = dataclasses.replace(_read(answer), parent=parent or "", model=author or "", usd=usd)
-    given = dataclasses.replace(given, input_tokens=input_tokens, output_tokens=output_tokens)
+    given = dataclasses.replace(
+        _read(answer),
+        parent=parent or "",
+        model=author or "",
+        usd=usd,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+    )
     with Watcher(terminal.notes) as watcher:
         reply = external.tell(run, given, step=step, profile=profile, observer=watcher)
     _show(terminal, reply)

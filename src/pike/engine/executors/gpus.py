@@ -60,7 +60,7 @@ def entries(devices: tuple[str, ...]) -> tuple[str, ...]:
 
 def starts(devices: tuple[str, ...]) -> list[Callable[[], Worker]]:
     """What starts a judge on each of the devices, or anywhere where none is named; they keep
-    compilers' caches together. Raises as `entries` does."""
+    compilers' caches together. Raises as `entries` and `SharedCaches` do."""
     caches = SharedCaches()
     return [functools.partial(start_judge, entry, caches) for entry in entries(devices)]
 

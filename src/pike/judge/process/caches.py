@@ -46,6 +46,7 @@ class Caches:
         self._kept, self._key = Path(folder or self._own / "kept"), (key or secrets.token_hex()).encode()
         self._lent, self._by, self._refused = "", "", ("", "")
         self._found = self._again = False
+        self._copied: Path | None = None
         self.place = self._own / "now"
         """Where children find the current candidate's caches."""
         if not folder:
@@ -66,8 +67,8 @@ class Caches:
         self._clear()
         self._lent = hashlib.sha256(repr(identity).encode()).hexdigest() if identity else ""
         self._again, self._by = bool(self._lent) and (self._lent, by) == self._refused, by
-        self._refused = "", ""
-        self._found = bool(self._lent) and not self._again and any(self._copied() for _ in range(_TRIES))
+        self._refused, self._copied = ("", ""), None
+        self._found = bool(self._lent) and not self._again and any(self._put_in_place() for _ in range(_TRIES))
         return self._found
 
     def take_back(self, keep: bool) -> None:
@@ -87,17 +88,27 @@ class Caches:
         """Remove the place, and what this judge kept alone."""
         remove(self._own)
 
-    def _copied(self) -> bool:
+    def _put_in_place(self) -> bool:
         """Whether the newest caches of the current candidate lie in place now; what cannot be copied goes."""
-        for folder in self._whole():
-            with contextlib.suppress(OSError, RecursionError):
-                shutil.copytree(folder, self.place, symlinks=True, dirs_exist_ok=True)
-                if self._is_whole(folder):  # still, so that nobody removed it or wrote to it meanwhile
-                    _readdress(self.place)
+        for folder in reversed(self._versions(self._lent)):
+            if self._copy(folder, self.place):
+                self._copied = folder
+                _readdress(self.place)
+                with contextlib.suppress(OSError):
                     os.utime(folder)
-                    return True
-            remove(folder)
+                return True
             self._clear()
+        return False
+
+    def _copy(self, folder: Path, to: Path) -> bool:
+        """Whether all of some kept caches, unchanged, lie in a folder now; the kept ones go if not."""
+        with contextlib.suppress(OSError, RecursionError):
+            if self._is_whole(folder):
+                shutil.copytree(folder, to, symlinks=True, dirs_exist_ok=True)
+                if self._is_whole(folder):  # still, so that nobody removed it or wrote to it meanwhile
+                    return True
+        if folder.exists():
+            remove(folder)
         return False
 
     def _keep(self) -> None:
@@ -105,14 +116,16 @@ class Caches:
         parts = [self.place / part for part in KEPT_CACHES]
         if any(part.is_symlink() for part in parts):
             return
-        new, old = Path(tempfile.mkdtemp(dir=self._own)), self._versions(self._lent)
+        work, old = Path(tempfile.mkdtemp(dir=self._own)), self._versions(self._lent)
         try:
+            new = work / "new"
+            new.mkdir()
             for part in parts:
                 part.rename(new / part.name)
-            for folder in () if self._again else self._whole():
-                for name in _NAMED_BY_CONTENT:
-                    with contextlib.suppress(OSError):  # another judge removed it
-                        _add(folder / name, new / name)
+            for folder in [] if self._again else old:
+                if folder != self._copied and self._copy(folder, work / folder.name):
+                    for name in _NAMED_BY_CONTENT:
+                        _add(work / folder.name / name, new / name)
             nbytes = sum(max(bytes_below(new / name), _length(new / name)) for name in KEPT_CACHES)
             if 0 < nbytes <= self._most_bytes:
                 terms = f"{self._lent}.{nbytes}"
@@ -120,8 +133,7 @@ class Caches:
                 for folder in filter(Path.exists, old):
                     remove(folder)
         finally:
-            if new.exists():
-                remove(new)
+            remove(work)
         kept = self._versions()
         while sum(int(folder.name.split(".")[1]) for folder in kept) > self._most_bytes:
             remove(kept.pop(0))
@@ -133,14 +145,6 @@ class Caches:
             with contextlib.suppress(OSError):  # another judge removes it
                 found += [(path.lstat().st_mtime_ns, path)] if re.fullmatch(r"\w+\.\d+\.\w+", path.name) else []
         return [path for _, path in sorted(found)]
-
-    def _whole(self) -> list[Path]:
-        """The current candidate's caches that are as they were kept, the newest first; all others go."""
-        found = self._versions(self._lent)[::-1]
-        for folder in found:
-            if not self._is_whole(folder):
-                remove(folder)
-        return [folder for folder in found if folder.exists()]
 
     def _is_whole(self, folder: Path) -> bool:
         """Whether a judge kept this under this name, and nobody has changed it."""
@@ -172,19 +176,14 @@ def seal(folder: Path, key: bytes = b"", terms: str = "") -> str:
 
 
 def _add(source: Path, target: Path) -> None:
-    """Copy what is below `source` and not below `target`; follows no link."""
+    """Move what is below `source` and not below `target`; follows no link."""
     waiting = [(str(source), str(target))]
     while waiting:
         old, new = waiting.pop()
-        for entry in os.scandir(old):
-            copy, is_folder = os.path.join(new, entry.name), entry.is_dir(follow_symlinks=False)
-            if not os.path.lexists(copy):
-                if is_folder:
-                    shutil.copytree(entry.path, copy, symlinks=True)
-                else:
-                    shutil.copy2(entry.path, copy, follow_symlinks=False)
-            elif is_folder and stat.S_ISDIR(os.lstat(copy).st_mode):
-                waiting.append((entry.path, copy))
+        if not os.path.lexists(new):
+            os.rename(old, new)
+        elif all(stat.S_ISDIR(os.lstat(path).st_mode) for path in (old, new)):
+            waiting += [(entry.path, os.path.join(new, entry.name)) for entry in os.scandir(old)]
 
 
 def _readdress(place: Path) -> None:
