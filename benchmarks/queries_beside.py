@@ -1,10 +1,10 @@
 """What strategies have after so many queries, measured again side by side, for `docs/experiments/*cpu-queries.md`.
 
-Run `python benchmarks/queries_beside.py ARCHIVE OUT.json [--cuts 5 10 15 20 25] [--device cpu]` in quiet. ARCHIVE holds
-a campaign. Of each run, the fastest valid candidate that the search had after each cut is chosen by the search's own
-times; seeds count as nothing. All that are chosen of one task are timed in the same sessions at final effort. OUT gets
-every time; the tables show times, and the ratio of `best-of-n` to each other strategy. Runs of fewer queries than a
-cut are left out of it.
+Run `python benchmarks/queries_beside.py ARCHIVE [OUT.json] [--cuts 5 10 15 20 25] [--device cpu]` in quiet. ARCHIVE
+holds a campaign. Of each run, the fastest valid candidate that the search had after each cut is chosen by the search's
+own times, which the first table shows, with the speedups of the best composition and of the first answer. With OUT, all
+that are chosen of one task are timed in the same sessions at final effort. OUT gets every time; the second table shows
+them, and below it the ratio of `best-of-n` to each other strategy. Runs of fewer queries than a cut are left out of it.
 """
 
 import argparse
@@ -21,9 +21,9 @@ from pathlib import Path
 from pages.markdown import table
 
 from pike import store
-from pike.core.events import Judged, Proposed, RunStarted
+from pike.core.events import Admitted, Judged, Proposed, RunStarted
 from pike.core.task import Task
-from pike.core.verdict.evaluation import Effort, EvaluateOptions, EvaluationRequest
+from pike.core.verdict.evaluation import Effort, EvaluateOptions, Evaluation, EvaluationRequest
 from pike.judge.client import JudgeClient
 
 CHANCE = "best-of-n"
@@ -34,12 +34,13 @@ def main() -> None:
     """Choose, measure and print."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("archive", type=Path)
-    arguments.add_argument("out", type=Path)
+    arguments.add_argument("out", type=Path, nargs="?")
     arguments.add_argument("--cuts", type=int, nargs="+", default=[5, 10, 15, 20, 25])
     arguments.add_argument("--device", default="cpu")
     given = arguments.parse_args()
     chosen: dict[str, Chosen] = defaultdict(dict)
     terms: dict[str, tuple[Task, EvaluateOptions]] = {}
+    searched: list[list[str]] = []
     with tempfile.TemporaryDirectory() as scratch:
         with tarfile.open(given.archive) as packed:
             packed.extractall(scratch, filter="data")
@@ -48,22 +49,43 @@ def main() -> None:
             events = [entry.event for entry in store.read(file.parent)]
             start = next(event for event in events if isinstance(event, RunStarted))
             terms[start.task.id] = start.task, start.config.evaluate
-            for cut, source in best_after(events, given.cuts):
+            times = dict.fromkeys(given.cuts, "")
+            for cut, source, ms in best_after(events, given.cuts):
                 chosen[start.task.id][strategy, cut] = source
+                times[cut] = f"{1e3 * ms:.4g}"
+            searched.append([start.task.id, strategy, *first_speedups(events), *times.values()])
+    heads = ["us in the search", "strategy", "best composition", "first answer", *map(str, given.cuts)]
+    print(table(heads, searched), "\n")
+    if given.out is None:
+        return
     found = {task: measured(*terms[task], chosen[task], given.device) for task in chosen}
     given.out.write_text(json.dumps(found, indent=1) + "\n")
     show(found, given.cuts)
 
 
-def best_after(events: list[object], cuts: list[int]) -> Iterator[tuple[int, str]]:
-    """For each number of queries that the run spent, the source that was fastest by the search's own times."""
-    asked = [event.candidate for event in events if isinstance(event, Proposed) and not event.candidate.recipes]
-    judged = [event for event in events if isinstance(event, Judged) and event.effort is Effort.SEARCH]
-    times = {event.candidate_id: event.evaluation.candidate_ms for event in judged if event.evaluation.valid}
+def best_after(events: list[object], cuts: list[int]) -> Iterator[tuple[int, str, float]]:
+    """For each number of queries that the run spent, what was fastest by the search's own times, and its time in ms."""
+    times = {name: found.candidate_ms for name, found in verdicts_of(events).items() if found.valid}
+    asked = [event.candidate for event in events if isinstance(event, Proposed)]
     for cut in cuts:
-        valid = [one for one in asked[:cut] if times.get(one.id) is not None]
+        valid = [(ms, one.source) for one in asked[:cut] if (ms := times.get(one.id)) is not None]
         if len(asked) >= cut and valid:
-            yield cut, min(valid, key=lambda one: times[one.id] or 0.0).source
+            ms, source = min(valid)
+            yield cut, source, ms
+
+
+def first_speedups(events: list[object]) -> tuple[str, str]:
+    """The speedups of the run's best composition and of its first answer, in its search."""
+    composed = [event.evaluation.speedup or 0.0 for event in events if isinstance(event, Admitted)]
+    first = next(event.candidate.id for event in events if isinstance(event, Proposed))
+    answered = verdicts_of(events)[first].speedup or 0.0
+    return f"{max(composed):.2f}x" if composed else "", f"{answered:.2f}x"
+
+
+def verdicts_of(events: list[object]) -> dict[str, Evaluation]:
+    """The search's verdicts by the candidate's id."""
+    judged = [event for event in events if isinstance(event, Judged) and event.effort is Effort.SEARCH]
+    return {event.candidate_id: event.evaluation for event in judged}
 
 
 def measured(task: Task, options: EvaluateOptions, chosen: Chosen, device: str) -> list[dict[str, object]]:
